@@ -56,6 +56,7 @@ var rules = []rule{
 	{packages: "runtime/schedule", module: []string{"runtime/event", "internal/cron"}, external: none, required: true},
 	{packages: "runtime/internal/effects", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none},
 	{packages: "runtime/internal/flow", module: []string{"internal/jsonschema", "runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
+	{packages: "runtime/internal/runloop", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none, required: true},
 	{packages: "runtime/internal/localstart", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/failuregroup", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
 	{packages: "runtime/internal/outage", module: []string{"runtime/event", "runtime/store"}, external: none},

@@ -14,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/internal/stack"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
@@ -23,13 +24,12 @@ import (
 // attempt is one execution of a step. It holds a slot from its step_started event until its
 // goroutine ends.
 type attempt struct {
+	id       uint64 // ID in the state of the run
 	ref      uint64
 	number   int
-	started  time.Time
 	deadline time.Time // the earliest deadline of the attempt, of the run and of WithTimeout
 
-	// The run loop sets the following fields when it launches the attempt.
-	steps   *steps     // nil if the attempt was not launched
+	steps   *steps
 	by      attempting // the run that executes the step
 	run     event.RunID
 	fence   store.Fence
@@ -40,21 +40,17 @@ type attempt struct {
 	labels  *attemptLabels
 	info    at.Attempt // the data that step code can read; the attempt's goroutine adds the step data
 
-	// The following fields belong to the executor that handles the run.
-	launched bool // the attempt's goroutine was started and frees the slot
-	finished bool // an outside caller has finished the attempt: the outcome is in the log, but the code may not have returned
-
 	stopped bool // true if stop was called before ctx was created; mu guards this and the following fields
 	ended   bool // the code has returned
 	done    bool // the outcome was posted
 	mu      sync.Mutex
 	ctx     context.Context // context whose end ends the code; nil until the code first uses it
 	cancel  context.CancelCauseFunc
-	cause   error         // why the attempt was stopped before ctx was created
-	stream  *streamWriter // nil if the code has written to no stream
-	hook    *opening      // hook through which the attempt may be finished from outside; nil if the code has opened none
+	cause   error            // why the attempt was stopped before ctx was created
+	stream  *streamWriter    // nil if the code has written to no stream
+	hook    *runloop.Opening // hook through which the attempt may be finished from outside; nil if the code has opened none
 
-	outcome outcome // set by the goroutine that posts the outcome
+	outcome runloop.Outcome // set by the goroutine that posts the outcome
 }
 
 // attempting is a run that executes steps.
@@ -62,7 +58,7 @@ type attempting interface {
 	// attempted receives a finished attempt.
 	attempted(a *attempt)
 	// opens receives a request of an attempt to open a hook.
-	opens(o *opening)
+	opens(o *runloop.Opening)
 }
 
 // steps executes attempts.
@@ -86,9 +82,6 @@ func (s *steps) launch(a *attempt) {
 
 // stop cancels the context of the attempt's code with the given cause.
 func (a *attempt) stop(cause error) {
-	if a.steps == nil {
-		return // the attempt was not launched
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -99,24 +92,15 @@ func (a *attempt) stop(cause error) {
 	}
 }
 
-// attemptTimeoutError is the cause of the context of an attempt that has timed out.
-type attemptTimeoutError struct{ after time.Duration }
-
-func (e *attemptTimeoutError) Error() string {
-	return fmt.Sprintf("attempt took longer than its timeout of %v", e.after)
-}
-
 // around returns the failure of an attempt that timed out. Its cause is f, the failure that the
 // code returned. f is usually only the context's error, which does not identify the timeout.
-func (e *attemptTimeoutError) around(f *event.Failure) *event.Failure {
+func around(e *runloop.TimeoutError, f *event.Failure) *event.Failure {
 	if strings.Contains(f.Message, e.Error()) { // the code returned the cause itself
 		f.Code = event.CodeTimeout
 		return f
 	}
 	return &event.Failure{Code: event.CodeTimeout, Message: e.Error() + ": " + f.Message, Causes: []*event.Failure{f}}
 }
-
-func (e *attemptTimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // execute executes the attempt and posts its outcome. If the code has not returned at the end of
 // the grace period after its timeout, the attempt is abandoned.
@@ -130,31 +114,54 @@ func (a *attempt) execute() {
 	pprof.SetGoroutineLabels(a.labels.ctx)
 	limit := s.timeouts.start(a)
 	a.readStepData()
-	var out outcome
+	var out runloop.Outcome
 	defer func() { // The deferred function runs even if the code calls runtime.Goexit.
 		s.timeouts.stop(limit)
-		if out.gone {
+		if out.Gone {
 			out = exited()
 		}
-		out.closes = a.endStream()
+		out.Closes = a.endStream()
 		a.conclude(out)
 	}()
 	// The process may have been suspended since the lease was checked at launch, or reading the
 	// step data may have been slow. Meanwhile another worker may have claimed the run and completed
 	// the step.
 	if err := a.lease.AwaitAlive(a.context(), a.session); err != nil {
-		out = judge(err, nil)
+		out = runloop.Judge(err, nil)
 		return
 	}
 	callStep(a.context(), a.fn, a.judge, a.op.Input, &out)
 }
 
-// judge returns the outcome of an attempt whose code returned err.
-func (a *attempt) judge(err error) outcome {
-	if a.leaves(err) {
-		return outcome{pending: true}
+// exited returns the outcome of an attempt whose code has called runtime.Goexit.
+func exited() runloop.Outcome {
+	return runloop.Outcome{Failure: &event.Failure{Code: event.CodePanic, Message: "the step called runtime.Goexit"}}
+}
+
+// callStep calls the user's code and stores its outcome in out. A panic is a failed attempt whose
+// failure contains the stack. If the code calls runtime.Goexit, for example by FailNow of a test,
+// callStep does not return, but out is set.
+func callStep(ctx context.Context, fn flow.StepFunc, judge func(error) runloop.Outcome, args []byte, out *runloop.Outcome) {
+	*out = runloop.Outcome{Gone: true} // remains if the code calls runtime.Goexit
+	defer func() {
+		if r := recover(); r != nil {
+			*out = runloop.Panicked(fmt.Sprintf("panic: %v", r))
+		}
+	}()
+	payload, err := fn(ctx, args)
+	if err == nil {
+		*out = runloop.Outcome{Payload: payload}
+		return
 	}
-	return judge(err, a.plan().Spec.Fatal)
+	*out = judge(err)
+}
+
+// judge returns the outcome of an attempt whose code returned err.
+func (a *attempt) judge(err error) runloop.Outcome {
+	if a.leaves(err) {
+		return runloop.Outcome{Pending: true}
+	}
+	return runloop.Judge(err, a.plan().Spec.Fatal)
 }
 
 func (a *attempt) plan() *flow.StepPlan { return flow.PlanOf(a.op) }
@@ -162,7 +169,7 @@ func (a *attempt) plan() *flow.StepPlan { return flow.PlanOf(a.op) }
 // timeUp cancels the code of an attempt that has timed out. It abandons the attempt after the grace
 // period.
 func (a *attempt) timeUp() {
-	s, cause := a.steps, &attemptTimeoutError{a.plan().Timeout}
+	s, cause := a.steps, &runloop.TimeoutError{After: a.plan().Timeout}
 	a.stop(cause)
 	s.clock.AfterFunc(s.cfg.Grace, func() { a.abandon(cause) })
 }
@@ -194,7 +201,7 @@ func (a *attempt) Beat(ctx context.Context, details []byte) error {
 	}
 	err := keeper.SetStepData(ctx, a.run, a.fence, a.info.Key, details, true)
 	if errors.Is(err, store.ErrFenced) {
-		a.stop(errLost)
+		a.stop(runloop.ErrLost)
 		return fmt.Errorf("%w: %w", workflow.ErrClaimLost, err)
 	}
 	return err
@@ -202,19 +209,19 @@ func (a *attempt) Beat(ctx context.Context, details []byte) error {
 
 // conclude posts the outcome of an attempt. If the attempt failed because the stopping worker
 // canceled it, the attempt is given back instead of counting as a failure of the step.
-func (a *attempt) conclude(out outcome) {
+func (a *attempt) conclude(out runloop.Outcome) {
 	s, cause := a.steps, a.endCause()
-	switch f := out.failure; {
+	switch f := out.Failure; {
 	case f == nil:
-		if err := s.client.CheckPayload("result of step ", a.info.Step, len(out.payload)); err != nil {
-			out = failed(err, event.CodePayload)
+		if err := s.client.CheckPayload("result of step ", a.info.Step, len(out.Payload)); err != nil {
+			out = runloop.Failed(err, event.CodePayload)
 		}
 	case f.Code == event.CodeError:
-		if late, ok := errors.AsType[*attemptTimeoutError](cause); ok {
-			out.failure = late.around(f)
+		if late, ok := errors.AsType[*runloop.TimeoutError](cause); ok {
+			out.Failure = around(late, f)
 		}
 	}
-	out.stopped = out.failure != nil && (errors.Is(cause, ErrStopping) || s.stopping.Load() && s.base.Err() != nil)
+	out.Stopped = out.Failure != nil && (errors.Is(cause, ErrStopping) || s.stopping.Load() && s.base.Err() != nil)
 	a.finish(func() {
 		a.outcome = out
 		a.by.attempted(a)
@@ -234,13 +241,13 @@ func (a *attempt) finish(f func()) {
 }
 
 // abandon posts a timeout as the outcome of an attempt whose code ignores its context.
-func (a *attempt) abandon(cause *attemptTimeoutError) {
+func (a *attempt) abandon(cause *runloop.TimeoutError) {
 	s := a.steps
 	a.finish(func() {
 		s.log.Error("a step ignores its context: the worker abandons it, and its code is still running", "run", a.info.Run, "step", a.info.Step,
-			"attempt", a.number, "timeout", cause.after, "stack", stackOf("flowgen_run", string(a.info.Run)))
+			"attempt", a.number, "timeout", cause.After, "stack", stackOf("flowgen_run", string(a.info.Run)))
 		err := fmt.Errorf("%w, and %v later its code had not ended: it must watch its context", cause, s.cfg.Grace)
-		a.outcome = failed(err, event.CodeTimeout)
+		a.outcome = runloop.Failed(err, event.CodeTimeout)
 		a.by.attempted(a)
 	})
 }
@@ -321,7 +328,7 @@ func (c *attemptContext) Err() error {
 	if err == nil {
 		return nil
 	}
-	if _, late := errors.AsType[*attemptTimeoutError](context.Cause(ctx)); late {
+	if _, late := errors.AsType[*runloop.TimeoutError](context.Cause(ctx)); late {
 		return context.DeadlineExceeded
 	}
 	return err
@@ -365,12 +372,10 @@ type attemptLabels struct {
 
 // labelsOf returns the labels of an attempt. It caches them in the run for the next attempt,
 // because most runs call few distinct steps repeatedly.
-func labelsOf(run *replay.Run, info *at.Attempt) *attemptLabels {
-	l, ok := run.Meta.(*attemptLabels)
-	if !ok || l.run != info.Run || l.step != info.Step {
+func labelsOf(l *attemptLabels, info *at.Attempt) *attemptLabels {
+	if l == nil || l.run != info.Run || l.step != info.Step {
 		labels := pprof.Labels("flowgen_run", string(info.Run), "flowgen_step", info.Step)
 		l = &attemptLabels{info.Run, info.Step, pprof.WithLabels(context.Background(), labels)}
-		run.Meta = l
 	}
 	return l
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 )
 
 func TestAttemptContext_ThatIsAskedForLateSaysWhyItHasEnded(t *testing.T) {
-	cut, late, base := errors.New("the run was lost"), &attemptTimeoutError{time.Second}, errors.New("the process ends")
+	cut, late, base := errors.New("the run was lost"), &runloop.TimeoutError{After: time.Second}, errors.New("the process ends")
 	for name, tt := range map[string]struct {
 		do         func(a *attempt, end context.CancelCauseFunc)
 		err, cause error

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/permits"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -211,7 +212,7 @@ func (s *slots) offer() {
 	}
 	s.mu.Unlock()
 	if next != nil {
-		next.post(input{kind: inputTick})
+		next.post(runloop.Input{Kind: runloop.Due})
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/localstart"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -23,8 +23,8 @@ func TestREC11_APlaceThatAClaimAsksForIsGivenToNobodyElse(t *testing.T) {
 	r := newRuns(&env{cfg: Config{AtOnce: map[string]int{"narrow": 2}, Runs: 10}, store: st})
 	r.setBehind(0, false)
 	admitted := func(queue string) (loops int) {
-		start := &localStart{Start: &localstart.Start{Create: store.Create{Route: store.Route{Queue: queue, Workflow: "orders.fulfil"}}}}
-		r.admit(start, func() *inputs {
+		claim := &runloop.Claim{ClaimedRun: store.ClaimedRun{Route: store.Route{Queue: queue, Workflow: "orders.fulfil"}}}
+		r.admit(claim, func() *inputs {
 			loops++
 			return &inputs{id: event.NewRunID(st.Clock().Now(), 0), ready: unscheduled{}}
 		})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
@@ -471,7 +472,7 @@ func (c *claimer) passes(s *source, free int, filled bool) bool {
 
 // adopt creates or finds the run loop of a claimed run and posts the claim to it.
 func (c *claimer) adopt(l *lease.Lease, id store.SessionID, run store.ClaimedRun) {
-	c.runs.adopt(&claimed{ClaimedRun: run, partition: l.Partition, session: id}, func() bool { return l.Holds(id) }, func() *inputs { return c.loop(run.Run) })
+	c.runs.adopt(&runloop.Claim{ClaimedRun: run, Partition: l.Partition, Session: id, Lease: l}, func() bool { return l.Holds(id) }, func() *inputs { return c.loop(run.Run) })
 }
 
 // claimByName claims the given run, independent of its route.

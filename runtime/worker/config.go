@@ -2,13 +2,12 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/workflow"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 )
 
 // Config configures a worker. The zero value is the default.
@@ -104,10 +103,4 @@ func (c Config) withDefaults(client *slog.Logger) Config {
 }
 
 // ErrStopping is the cause of a step's context that ends because the worker is stopping.
-var ErrStopping = errors.New("worker is stopping")
-
-// errEnded is the cause of a step's context that ends because the run has ended.
-var errEnded = errors.New("the run has ended")
-
-// errLost is the cause of a step's context that ends because another worker has claimed the run.
-var errLost = workflow.ErrClaimLost
+var ErrStopping = runloop.ErrStopping

@@ -22,12 +22,7 @@
 // loop to the store, and steps executes its attempts. All parts share env: the store, the clock,
 // the logger, the configuration, and the state of the shutdown.
 //
-// A run loop is a state machine. Its parts do not refer to it. The execution is the run in memory.
-// The heldClaim is the claim under which the worker owns the run. The logEnd records the end of the
-// durable log. The inbox applies the items that others have sent, stepping begins attempts and
-// records their outcomes, and the draft builds the next commit. A part returns the decisions that
-// it cannot make, and the run loop changes its state.
-//
-// handle.go contains the reaction of a run loop to each input and to the answer of a commit, in the
-// order in which the loop processes them.
+// A run loop passes posted inputs to the state of its run, which package runloop defines, and
+// performs the actions that the state returns. All decisions about a run are made there. The worker
+// performs requests, timers and attempts; see loop.go.
 package worker

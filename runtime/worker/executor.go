@@ -83,12 +83,9 @@ func (e *executor) loop() {
 	}
 }
 
-// inUserCode calls f. The executor is marked as busy in user code during the call.
-func (e *executor) inUserCode(f func()) {
-	e.busy.Store(time.Now().UnixNano())
-	defer e.busy.Store(0)
-	f()
-}
+// enter marks the executor as busy in user code, and leave ends that.
+func (e *executor) enter() { e.busy.Store(time.Now().UnixNano()) }
+func (e *executor) leave() { e.busy.Store(0) }
 
 // queue is a FIFO queue. An item is in the queue at most once.
 type queue[T any] struct {

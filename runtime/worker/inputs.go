@@ -7,55 +7,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/activity"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 )
-
-type inputKind uint8
-
-const (
-	inputClaimed   inputKind = iota // the run was claimed
-	inputStart                      // the run must be created
-	inputLoaded                     // the run's log and inbox, or only its inbox, were read
-	inputUnread                     // the run's inbox may have new items
-	inputStep                       // an attempt has ended
-	inputHook                       // an attempt opens a hook
-	inputCommitted                  // a commit was answered
-	inputTick                       // an operation of the run is due, or a slot for a step may be free
-	inputLost                       // the claim was lost
-	inputOwned                      // the runs that this session owns, as reported by the store
-	inputStop                       // the worker is stopping
-	inputEvict                      // the run's memory is needed for other runs
-	inputGiveWay                    // a quarantined run must be executed alone; see turns
-	inputTurnOver                   // the time of the run's turn has passed; see turns
-)
-
-// input is an input of a run loop, with the data of its kind.
-type input struct {
-	kind    inputKind
-	claimed *claimed
-	start   *localStart
-	loaded  *load
-	attempt *attempt
-	opening *opening
-	commit  *commit
-	owned   *ownedRuns
-	turn    int
-}
-
-// claimed is a claim of a run under a session of the worker.
-type claimed struct {
-	store.ClaimedRun
-	partition int
-	session   store.SessionID
-	seq       uint64 // sequence number of the claim
-}
-
-// ownedRuns are the runs that a session owns according to the store. It also contains the sequence
-// number of the last claim before the request.
-type ownedRuns struct {
-	fences   map[event.RunID]store.Fence
-	claimSeq uint64
-}
 
 // inputs is the part of a run loop that other goroutines use to post inputs.
 type inputs struct {
@@ -68,14 +22,14 @@ type inputs struct {
 	queue string
 
 	mu        sync.Mutex
-	posted    []input
+	posted    []runloop.Input
 	scheduled bool
 	label     string                 // name of the workflow
 	followers []chan *localstart.End // channels that receive the end of the run; see Follow
 
 	// unbegun is the claim of a run that was created but has not begun. It is nil once the run has
 	// progressed or its status has changed; see watchdog.tellBegun.
-	unbegun atomic.Pointer[claimed]
+	unbegun atomic.Pointer[runloop.Claim]
 }
 
 // scheduler queues a run loop for an executor.
@@ -85,7 +39,7 @@ type scheduler interface{ schedule() }
 // another poster could find the loop marked as scheduled although this goroutine is suspended
 // before scheduling it. The last input of a stopping worker would then be handled only after all
 // executors have ended.
-func (i *inputs) post(in input) {
+func (i *inputs) post(in runloop.Input) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.posted = append(i.posted, in)
@@ -97,14 +51,19 @@ func (i *inputs) post(in input) {
 	i.ready.schedule()
 }
 
-func (i *inputs) committed(c *commit)  { i.post(input{kind: inputCommitted, commit: c}) }
-func (i *inputs) loaded(l *load)       { i.post(input{kind: inputLoaded, loaded: l}) }
-func (i *inputs) attempted(a *attempt) { i.post(input{kind: inputStep, attempt: a}) }
-func (i *inputs) opens(o *opening)     { i.post(input{kind: inputHook, opening: o}) }
+func (i *inputs) committed(c *runloop.Commit) {
+	i.post(runloop.Input{Kind: runloop.Answered, Commit: c})
+}
+func (i *inputs) loaded(l *load)           { i.post(runloop.Input{Kind: runloop.Loaded, Load: &l.Load}) }
+func (i *inputs) opens(o *runloop.Opening) { i.post(runloop.Input{Kind: runloop.Opened, Opening: o}) }
+
+func (i *inputs) attempted(a *attempt) {
+	i.post(runloop.Input{Kind: runloop.Ended, Ref: a.ref, Attempt: a.id, Outcome: &a.outcome})
+}
 
 // take returns the posted inputs. If there are none, the run loop leaves its executor. The buffer
 // of the handled inputs is reused for the next inputs. If the run loop is away, it keeps no buffer.
-func (i *inputs) take(handled []input, away bool) []input {
+func (i *inputs) take(handled []runloop.Input, away bool) []runloop.Input {
 	clear(handled)
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -125,7 +84,7 @@ func (i *inputs) claimedAgain() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for n := range i.posted {
-		if i.posted[n].kind == inputClaimed {
+		if i.posted[n].Kind == runloop.Claimed {
 			return true
 		}
 	}

@@ -3,6 +3,8 @@ package worker
 import (
 	"runtime"
 	"testing"
+
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 )
 
 // TestPost_NobodySeesARunLoopThatIsScheduledAndNotInTheQueue proves that post returns only when the
@@ -15,7 +17,7 @@ func TestPost_NobodySeesARunLoopThatIsScheduledAndNotInTheQueue(t *testing.T) {
 	q.mu.Lock() // the first poster blocks here
 	first := make(chan struct{})
 	go func() {
-		tk.post(input{kind: inputTick})
+		tk.post(runloop.Input{Kind: runloop.Due})
 		close(first)
 	}()
 	for range 1_000_000 {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/request"
 )
@@ -13,11 +14,9 @@ const (
 
 // load is a read of a run: its log and inbox, or only its inbox.
 type load struct {
-	by    loading
-	run   event.RunID
-	fence store.Fence // fence of the claim that requests the read
-	inbox bool        // whether only the inbox is read
-	got   store.Loaded
+	runloop.Load
+	by  loading
+	run event.RunID
 
 	partition, bytes int // partition of the run, and size of its log in bytes
 }
@@ -80,7 +79,7 @@ func (r *loader) ask(batch []*load) (unknown []*load, err error) {
 	requests := make([]store.Load, len(batch))
 	for i, l := range batch {
 		requests[i] = store.Load{Run: l.run, Inbox: true, Bytes: l.bytes}
-		if l.inbox {
+		if l.Inbox {
 			requests[i].Limit = -1
 		}
 	}
@@ -102,7 +101,7 @@ func (r *loader) ask(batch []*load) (unknown []*load, err error) {
 
 // deliver passes the result to the run loop that requested the read.
 func (r *loader) deliver(l *load, got store.Loaded) {
-	l.got = got
+	l.Got = got
 	l.by.loaded(l)
 	r.activity.End()
 }

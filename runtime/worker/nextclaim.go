@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 )
@@ -34,38 +35,21 @@ type nextClaim struct {
 	answered func() // must be called after the claimed runs were adopted
 }
 
-// claimNext adds a claim to c if the commit gives back permits.
-func (t *runLoop) claimNext(c *commit) {
-	switch c.req.Effect {
-	case store.EffectPark, store.EffectFinish, store.EffectContinue:
-	default: // a run yields so that other ready runs can begin
+// claimNext adds a claim to a commit that gives back permits.
+func (t *runLoop) claimNext(s *sending, claim *runloop.Claim) {
+	if len(t.cfg.Capacity) > 0 || t.steps.slots.taken() >= min(goruntime.GOMAXPROCS(0), t.cfg.Concurrency) {
 		return
 	}
-	if !t.givesPermits(c.req.Effect) || !t.alive() || len(t.cfg.Capacity) > 0 ||
-		t.draft.failuregroup(c.req.Effect).Group != "" || t.steps.slots.taken() >= min(goruntime.GOMAXPROCS(0), t.cfg.Concurrency) {
-		return
-	}
-	routes := t.runs.reserve(t.route)
+	routes := t.runs.reserve(claim.Route)
 	if routes == nil {
 		return
 	}
-	c.req.Next = &store.Claim{
-		Partition: t.partition, Session: t.session, Token: event.NewToken(), Routes: routes, Max: nextMost,
+	s.Req.Next = &store.Claim{
+		Partition: claim.Partition, Session: claim.Session, Token: event.NewToken(), Routes: routes, Max: nextMost,
 		Exempt: t.exemptAfter(), Hinted: true,
 	}
-	c.next = nextClaim{t.lease, t.session, t.lease.Claiming()}
-}
-
-// givesPermits reports whether a commit with the given effect gives back permits of the run.
-func (t *runLoop) givesPermits(effect store.Effect) bool {
-	if t.run == nil || t.leftQueue {
-		return false
-	}
-	spec := t.run.State().Spec
-	if spec == nil || spec.PermitSlot != 0 || spec.Whole && effect == store.EffectPark {
-		return false
-	}
-	return slices.ContainsFunc(spec.Uses, func(u event.Use) bool { return !u.Local })
+	l := t.leases[claim.Partition]
+	s.next = nextClaim{l, claim.Session, l.Claiming()}
 }
 
 // adoptNext posts the claims that a commit has made to the run loops of the claimed runs.

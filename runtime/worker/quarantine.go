@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 )
 
 // A run whose code ends the worker's process ends the execution of every run that the process owns.
@@ -22,7 +22,7 @@ import (
 // waits until those releases were answered and running work has ended. Then it commits the end of
 // the exemption, and the code begins only after that commit. From then on a death counts, because
 // no other run can have caused it. A turn ends when the run has made progress, which resets its
-// recoveries, or has left the worker. It also ends after turnTime, because other runs must not wait
+// recoveries, or has left the worker. It also ends after runloop.TurnTime, because other runs must not wait
 // for a step that takes hours.
 //
 // The last recovery, which poisons the run, is counted only for a death in a turn during which no
@@ -38,13 +38,9 @@ import (
 //   - Deaths are not counted for quarantined runs that wait. A new worker begins with quarantined
 //     runs, because a turn begins as soon as one was claimed.
 //
-// Turns follow one another for at most turnTime. Then the worker does other work for the same time,
+// Turns follow one another for at most runloop.TurnTime. Then the worker does other work for the same time,
 // if there is any. So a run that is not quarantined waits for about two turns. The quarantine costs
 // nothing while there are no quarantined runs, and otherwise one commit per turn.
-
-// turnTime bounds a turn. It is also how long a quarantined run waits for work in flight before its
-// turn begins. The last turn before a run is poisoned is as long as RunBudget.
-const turnTime = 5 * time.Second
 
 // turns decides which runs of the worker may be executed. runs.mu guards it.
 type turns struct {
@@ -74,11 +70,6 @@ func (e *env) exemptAfter() int {
 		return n
 	}
 	return 0 // With so few recoveries the first death poisons the run, so the cause cannot be determined.
-}
-
-// quarantined reports whether a run with the given number of recoveries is quarantined.
-func (e *env) quarantined(recoveries int) bool {
-	return recoveries >= e.quarantineAfter() && recoveries < e.cfg.Recoveries
 }
 
 // closedTo reports whether the run must not begin work, because it is the turn of another run.
@@ -117,7 +108,7 @@ func (r *runs) nextTurn() {
 		r.openFor(wait)
 		return
 	}
-	if !s.since.IsZero() && now.Sub(s.since) >= turnTime { // other runs have waited long enough
+	if !s.since.IsZero() && now.Sub(s.since) >= runloop.TurnTime { // other runs have waited long enough
 		s.openUntil, s.since = now.Add(min(now.Sub(s.since), r.cfg.RunBudget)), time.Time{}
 		r.freed.Notify()
 		r.nextTurn()
@@ -139,7 +130,7 @@ func (r *runs) prepareTurn() {
 	s.alone, s.begun, s.waiting = false, false, slices.Delete(s.waiting, 0, 1)
 	for _, in := range r.owned {
 		if in != next.run {
-			in.post(input{kind: inputGiveWay})
+			in.post(runloop.Input{Kind: runloop.GiveWay})
 		}
 	}
 	number := s.number
@@ -189,7 +180,7 @@ func (r *runs) checkAlone() {
 // beginTurn permits the run whose turn it is to begin its code. The caller must hold the lock.
 func (r *runs) beginTurn() {
 	r.turns.begun = true
-	r.turns.now.Load().post(input{kind: inputTick})
+	r.turns.now.Load().post(runloop.Input{Kind: runloop.Due})
 }
 
 // turnOf returns the number of the current turn and whether no other run has work in flight. begun
@@ -221,85 +212,4 @@ func (r *runs) dismiss(in *inputs) {
 	if s.now.Load() != nil || len(s.waiting) > 0 || !s.since.IsZero() {
 		r.nextTurn()
 	}
-}
-
-// suspicion is the quarantine state of a run that may have caused deaths of workers.
-type suspicion struct {
-	*execution
-	*heldClaim
-	runs   *runs
-	turn   int          // number of the run's turn; 0 if the run has none; see turns
-	blamed bool         // whether the exemption has ended
-	exempt store.Exempt // change of the exemption by the next commit
-}
-
-// reset drops the state of the previous claim.
-func (s *suspicion) reset() { s.turn, s.blamed, s.exempt = 0, false, store.ExemptUnchanged }
-
-// lastTurn reports whether the next counted death poisons the run.
-func (s *suspicion) lastTurn() bool { return s.recoveries+1 >= s.cfg.Recoveries }
-
-func (s *suspicion) turnTime() time.Duration {
-	if s.lastTurn() {
-		return max(s.cfg.RunBudget, turnTime)
-	}
-	return turnTime
-}
-
-// takeTurn reports whether it is the run's turn, and whether its code may begin. If a death in this
-// turn counts, the code may begin only after the store has recorded the end of the exemption.
-func (s *suspicion) takeTurn() (mine, begins bool) {
-	number, alone, mine := s.runs.turnOf(s.in)
-	if !mine {
-		return false, false
-	}
-	s.turn = number
-	counts := alone || !s.lastTurn()
-	if counts && !s.blamed {
-		return true, false
-	}
-	most := s.turnTime()
-	s.clock.AfterFunc(most, func() { s.in.post(input{kind: inputTurnOver, turn: number}) })
-	s.clock.AfterFunc(most+turnTime, func() { s.runs.finishTurn(number) }) // ends the turn even if the code blocks the run loop
-	return true, true
-}
-
-// over ends the turn of a run that has made no progress, so that other runs can begin. In the last
-// turn the run must become exempt again first, which takes a commit. If the code of the run
-// prevents the commit, a timer ends the turn.
-func (s *suspicion) over(number int) {
-	switch {
-	case s.turn != number:
-	case s.blamed && s.lastTurn():
-		s.exempt = store.ExemptOn
-	default:
-		s.endTurn()
-	}
-}
-
-// onExempt continues after the store has recorded the change e of the exemption.
-func (s *suspicion) onExempt(e store.Exempt) {
-	switch e {
-	case store.ExemptOff:
-		s.blamed = true
-	case store.ExemptOn:
-		s.blamed, s.exempt = false, store.ExemptUnchanged
-		s.endTurn()
-	}
-}
-
-// endTurn ends the turn of the run, if it has one.
-func (s *suspicion) endTurn() {
-	number := s.turn
-	s.turn = 0
-	if number == 0 {
-		return
-	}
-	s.runs.finishTurn(number)
-}
-
-// acquit ends the quarantine of a run that has made progress.
-func (s *suspicion) acquit() {
-	s.recoveries, s.exempt = 0, store.ExemptUnchanged
-	s.endTurn()
 }

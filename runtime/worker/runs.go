@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
@@ -52,24 +53,24 @@ func newRuns(e *env) *runs {
 }
 
 // admit adds a run that is started on this worker. It reports false if the run must wait among the
-// ready runs, because other runs wait for a slot or no slot is free. The start is posted under the
+// ready runs, because other runs wait for a slot or no slot is free. The claim is posted under the
 // lock, so that it is the first input of the loop.
-func (r *runs) admit(start *localStart, loop func() *inputs) bool {
+func (r *runs) admit(claim *runloop.Claim, loop func() *inputs) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.stopping.Load() || r.behind[start.partition] || r.turns.now.Load() != nil:
+	case r.stopping.Load() || r.behind[claim.Partition] || r.turns.now.Load() != nil:
 		return false
-	case r.openIn(start.Create.Route.Queue) == 0:
+	case r.openIn(claim.Route.Queue) == 0:
 		return false
 	case r.occupied() >= r.cfg.Runs:
-		r.behind[start.partition] = true // the run waits among the ready runs, and later starts must not overtake it
+		r.behind[claim.Partition] = true // the run waits among the ready runs, and later starts must not overtake it
 		return false
 	}
 	in := loop()
-	in.label, in.queue = start.Create.Route.Workflow, start.Create.Route.Queue
+	in.label, in.queue = claim.Route.Workflow, claim.Route.Queue
 	r.owned[in.id] = in
-	in.post(input{kind: inputStart, start: start})
+	in.post(runloop.Input{Kind: runloop.Claimed, Claim: claim})
 	return true
 }
 
@@ -83,7 +84,7 @@ func (r *runs) setBehind(partition int, behind bool) {
 
 // adopt adds a claimed run and posts the claim to its run loop, which is in memory or is created by
 // loop. It does nothing if holds reports that the session of the claim is over.
-func (r *runs) adopt(c *claimed, holds func() bool, loop func() *inputs) {
+func (r *runs) adopt(c *runloop.Claim, holds func() bool, loop func() *inputs) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !holds() || r.stopping.Load() {
@@ -100,11 +101,11 @@ func (r *runs) adopt(c *claimed, holds func() bool, loop func() *inputs) {
 	// If the run loop exists, it waits for the answer of the commit that has given the run back,
 	// and handles the new claim after that. The claim is posted under the lock, so the run loop
 	// cannot leave in between.
-	c.seq = r.claimSeq.Add(1)
+	c.Number = r.claimSeq.Add(1)
 	if c.N == 1 {
 		in.unbegun.Store(c)
 	}
-	in.post(input{kind: inputClaimed, claimed: c})
+	in.post(runloop.Input{Kind: runloop.Claimed, Claim: c})
 }
 
 // own adds a run to the owned runs if it is not among them. It reports false if another run loop
@@ -143,7 +144,7 @@ func (r *runs) disown(in *inputs, branches int, claimedAgain bool) bool {
 	r.checkIdle()
 	r.mu.Unlock()
 	for _, old := range evicted {
-		old.post(input{kind: inputEvict})
+		old.post(runloop.Input{Kind: runloop.Evict})
 	}
 	r.freed.Notify()
 	return keep
@@ -225,7 +226,7 @@ func (r *runs) stop() <-chan struct{} {
 	all := slices.Collect(maps.Values(r.owned))
 	r.mu.Unlock()
 	for _, in := range all {
-		in.post(input{kind: inputStop})
+		in.post(runloop.Input{Kind: runloop.Stop})
 	}
 	return r.idle
 }
@@ -242,7 +243,7 @@ func (r *runs) in(partition int) []*inputs {
 	return all
 }
 
-func (r *runs) postTo(partition int, what input) {
+func (r *runs) postTo(partition int, what runloop.Input) {
 	for _, in := range r.in(partition) {
 		in.post(what)
 	}
@@ -267,7 +268,9 @@ func (r *runs) Knows(run event.RunID) bool {
 func (r *runs) Claims() uint64 { return r.claimSeq.Load() }
 
 func (r *runs) OnOwned(partition int, fences map[event.RunID]store.Fence, claims uint64) {
-	r.postTo(partition, input{kind: inputOwned, owned: &ownedRuns{fences, claims}})
+	for _, in := range r.in(partition) {
+		in.post(runloop.Input{Kind: runloop.Owned, Fence: fences[in.id], Seq: claims})
+	}
 }
 
 func (r *runs) OnUnread(run event.RunID) {
@@ -275,15 +278,15 @@ func (r *runs) OnUnread(run event.RunID) {
 	in := r.owned[run]
 	r.mu.Unlock()
 	if in != nil {
-		in.post(input{kind: inputUnread})
+		in.post(runloop.Input{Kind: runloop.Unread})
 	}
 }
 
-func (r *runs) OnLost(partition int) { r.postTo(partition, input{kind: inputLost}) }
+func (r *runs) OnLost(partition int) { r.postTo(partition, runloop.Input{Kind: runloop.Lost}) }
 
 func (r *runs) OnOpened() { r.freed.Notify() }
 
-func (r *runs) OnLate(partition int) { r.postTo(partition, input{kind: inputTick}) }
+func (r *runs) OnLate(partition int) { r.postTo(partition, runloop.Input{Kind: runloop.Due}) }
 
 // follow waits for the end of an owned run. The returned end is durable: the commit that ends the
 // run was confirmed. follow reports false if the run leaves the worker without ending.

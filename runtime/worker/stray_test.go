@@ -42,7 +42,8 @@ func (c *interrupting) Now() time.Time {
 
 // TestFLOW1_ADurableCallOnAGoroutineWhileStepsBeginBlocksTheRun proves that a run is blocked and
 // keeps no slots if its code calls a durable operation on another goroutine at any moment while the
-// worker begins steps of the run.
+// worker begins steps of the run. If the worker has given the run back by then, the run is blocked
+// when it is claimed again.
 func TestFLOW1_ADurableCallOnAGoroutineWhileStepsBeginBlocksTheRun(t *testing.T) {
 	clock := &interrupting{Clock: store.SystemClock}
 	w := flowtest.NewWorld(t, memstore.NewWith(memstore.Config{Clock: clock}), workflow.ClientConfig{})
@@ -67,6 +68,13 @@ func TestFLOW1_ADurableCallOnAGoroutineWhileStepsBeginBlocksTheRun(t *testing.T)
 		run := flowtest.Start(w, strays, n+1)
 		w.Eventually(fmt.Sprintf("the run is blocked by a call at reading %d of the clock", n+1), func() bool {
 			info, err := run.Info(w.Ctx)
+			switch {
+			case err != nil:
+			case info.Status == workflow.StatusSleeping: // the run was given back before that reading: it is blocked when it is claimed again
+				err = run.Pause(w.Ctx)
+			case info.Status == workflow.StatusPaused:
+				err = run.Resume(w.Ctx)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

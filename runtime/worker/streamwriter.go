@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -180,7 +181,7 @@ func (p *streamWriter) deliver(next *page) error {
 		case err == nil || errors.Is(err, workflow.ErrStreamClosed) || errors.Is(err, store.ErrClosed):
 			return err
 		case errors.Is(err, workflow.ErrClaimLost):
-			p.attempt.stop(errLost)
+			p.attempt.stop(runloop.ErrLost)
 			return err
 		case p.ctx.Err() != nil:
 			return p.over()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -111,5 +112,5 @@ func (u *unserved) over(got *store.Loaded) bool {
 	if state.Apply(&f.Events[0]) != nil {
 		return false
 	}
-	return asked || outOfTime(&state, u.clock.Now()) != nil
+	return asked || runloop.OutOfTime(&state, u.clock.Now()) != nil
 }

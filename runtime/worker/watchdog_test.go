@@ -9,7 +9,11 @@ import (
 // stuck is a run whose code blocks.
 type stuck struct{ free chan struct{} }
 
-func (s stuck) execute(e *executor) { e.inUserCode(func() { <-s.free }) }
+func (s stuck) execute(e *executor) {
+	e.enter()
+	<-s.free
+	e.leave()
+}
 
 func (s stuck) shown() *inputs { return nil }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 	"github.com/flowgen/flowgen/runtime/worker/internal/outbox"
@@ -79,7 +80,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	w.watchdog = newWatchdog(e, w.executors, w.steps.slots)
 	w.loop = &loopParts{
 		unbounded: &unbounded{env: e},
-		client:    client, code: w.code, runs: w.runs, committer: w.committer, loader: w.loader, steps: w.steps, ready: w.executors.ready,
+		client:    client, runs: w.runs, committer: w.committer, loader: w.loader, steps: w.steps, ready: w.executors.ready,
 		outbox: func(partition int, sender event.RunID, sent []store.Outgoing, all bool) {
 			w.outboxes[partition].Sent(sender, sent, all)
 		},
@@ -129,6 +130,11 @@ func (w *Worker) run(ctx context.Context) error {
 	if w.fit == "" {
 		w.fit = fingerprint(w.code)
 		w.build = w.fit[:12]
+	}
+	w.loop.params = runloop.Params{
+		Worker: w.cfg.Name, Build: w.build, Recoveries: w.cfg.Recoveries, QuarantineAfter: w.quarantineAfter(), RunBudget: w.cfg.RunBudget,
+		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Client: w.loop.client, Log: w.log, Serves: w.serves,
+		Chance: w.chance, Unbounded: w.loop.unbounded.has,
 	}
 	w.partition()
 	if err := w.leases.Open(ctx); err != nil {
@@ -262,8 +268,15 @@ func (h host) Take(s *localstart.Start) bool {
 	if !w.leases[p].Alive(session) || w.claimer.silent(p) {
 		return false
 	}
-	start := &localStart{Start: s, partition: p, session: session}
-	return w.runs.admit(start, func() *inputs { return w.newLoop(c.Run) })
+	claim := &runloop.Claim{
+		ClaimedRun: store.ClaimedRun{Run: c.Run, WorkflowID: c.WorkflowID, Route: c.Route, Fence: store.Fence{Epoch: 1, Token: event.NewToken()}},
+		Partition:  p, Session: session, Lease: w.leases[p], Create: &s.Event,
+	}
+	return w.runs.admit(claim, func() *inputs {
+		t := newRunLoop(w.env, w.loop, c.Run)
+		t.start = &localStart{Start: s}
+		return &t.inputs
+	})
 }
 
 // Follow waits for the end of a run that this worker owns.
@@ -371,11 +384,11 @@ func (w *Worker) endLeases() {
 func (w *Worker) forgetAll() {
 	owned, parked := w.runs.all()
 	for _, t := range parked {
-		t.post(input{kind: inputEvict})
+		t.post(runloop.Input{Kind: runloop.Evict})
 	}
 	for _, t := range owned {
-		t.post(input{kind: inputLost})
-		t.post(input{kind: inputEvict}) // needed if the run leaves before it handles the first input
+		t.post(runloop.Input{Kind: runloop.Lost})
+		t.post(runloop.Input{Kind: runloop.Evict}) // needed if the run leaves before it handles the first input
 	}
 }
 
@@ -450,7 +463,7 @@ func (w *Worker) apply(k *flow.Kit) {
 		w.chance = k.Chance
 	}
 	if k.Registry != nil {
-		w.code, w.loop.code, w.recheck = k.Registry, k.Registry, math.MaxInt64
+		w.code, w.recheck = k.Registry, math.MaxInt64
 		w.declares = false // A test that waits for all activity to end would otherwise have to advance the clock.
 	}
 }

@@ -40,7 +40,7 @@ var (
 	// ErrClaimLost means that the worker that executes a step has lost its claim of the run, or
 	// that the run does not wait for the step. In both cases it is also the cause of the step's
 	// context.
-	ErrClaimLost = errors.New("workflow: the claim of the run was lost")
+	ErrClaimLost = flow.ErrClaimLost
 	// ErrHookNotFound means that no run has or had a hook with this token.
 	ErrHookNotFound = errors.New("workflow: hook not found")
 	// ErrHookDisposed means that the hook with this token is closed.

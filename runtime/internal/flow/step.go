@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"time"
 
@@ -25,18 +26,6 @@ type StepSpec struct {
 	// Uses returns the limits that an attempt with these arguments uses. It is nil if the step uses
 	// no limits.
 	Uses func(args any) []permits.Use
-}
-
-// Retry has the same fields as workflow.RetryPolicy and can be converted to it.
-type Retry struct {
-	Attempts  int
-	Initial   time.Duration
-	Increment time.Duration
-	Max       time.Duration
-	Factor    float64
-	Jitter    float64
-	Total     time.Duration
-	Waits     int
 }
 
 // StepFunc is the implementation of a step. Its arguments and result are in their stored form.
@@ -122,3 +111,6 @@ func (s Stream) Spec() *StreamSpec {
 	}
 	return s.s
 }
+
+// ErrClaimLost is the value of workflow.ErrClaimLost.
+var ErrClaimLost = errors.New("workflow: the claim of the run was lost")

@@ -1,7 +1,6 @@
-package worker
+package runloop
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // An attempt may be finished from outside, by any holder of the token of a hook that its code has
@@ -28,102 +26,41 @@ import (
 // A pending step is only a log entry with a due time: its run is parked, and wakes when the outcome
 // arrives or the attempt times out.
 
-// opening is a request of an attempt to open its hook, with the result.
-type opening struct {
-	attempt *attempt
-	hook    at.Hook
-	done    chan struct{} // closed when the hook is durable or cannot become durable
-	token   string
-	err     error
-}
-
-// end completes the request with err, which is nil if the hook is durable.
-func (o *opening) end(err error) {
-	o.err = err
-	close(o.done)
-}
-
 var errFinished = errors.New("the attempt was finished from outside")
 
-// OpenHook opens the hook of the attempt and returns the token. It is called by the attempt's code.
-func (a *attempt) OpenHook(ctx context.Context, h at.Hook) (string, error) {
-	o, err := a.openingOf(h)
-	if err != nil {
-		return "", err
-	}
-	select {
-	case <-o.done:
-		return o.token, o.err
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	case <-a.ending().Done(): // ctx may be a context that is not derived from the attempt's
-		return "", a.endCause()
-	}
-}
-
-// openingOf returns the hook of the attempt. At the first call it requests the hook from the run
-// loop.
-func (a *attempt) openingOf(h at.Hook) (*opening, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case a.ended:
-		return nil, errAttemptEnded
-	case a.hook == nil:
-		a.hook = &opening{attempt: a, hook: h, done: make(chan struct{})}
-		a.by.opens(a.hook)
-	case a.hook.hook.Name != h.Name:
-		return nil, &workflow.InvalidError{What: "hook", Value: h.Name, Reason: "is opened by an attempt that has opened hook " + a.hook.hook.Name + ": an attempt is finished by one hook"}
-	}
-	return a.hook, nil
-}
-
-// leaves reports whether err, which the code has returned, leaves the outcome to the holder of the
-// token.
-func (a *attempt) leaves(err error) bool {
-	p, ok := errors.AsType[*at.PendingError](err)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return ok && a.hook != nil && p.Token != "" && p.Token == a.hook.token
-}
-
-// closedStreams returns the streams that the code of a running attempt has closed.
-func (a *attempt) closedStreams() []string {
-	a.mu.Lock()
-	p := a.stream
-	a.mu.Unlock()
-	if p == nil {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.closed)
-}
-
 // open records the hook that an attempt opens. The code gets the token once the event is durable.
-func (s *stepping) open(o *opening) {
-	a := o.attempt
-	if s.attempts[a.ref] != a || a.finished {
-		o.end(errLost)
+func (s *State) open(o *Opening) {
+	a := s.attempts[o.Ref]
+	if a == nil || a.id != o.Attempt || a.finished {
+		s.reveal(o, ErrLost)
 		return
 	}
 	op := s.run.Op(a.ref)
 	if op == nil || s.run.Ended() || s.run.Err() != nil {
-		o.end(errEnded)
+		s.reveal(o, errEnded)
 		return
 	}
-	a.mu.Lock()
-	o.token = s.code.HookToken(s.in.id, fmt.Sprintf("%s/%d", op.Key, a.number))
-	a.mu.Unlock()
+	o.Token, a.opened = s.Code.HookToken(s.id, fmt.Sprintf("%s/%d", op.Key, a.number)), true
+	seq := s.run.State().Seq + 1
 	s.apply(event.Event{
-		Type: event.StepHookCreated, Ref: a.ref, Attempt: a.number, Name: o.hook.Name, Token: o.token, Payload: o.hook.Shape, Meta: o.hook.Meta, Due: a.deadline,
+		Type: event.StepHookCreated, Ref: a.ref, Attempt: a.number, Name: o.Hook.Name, Token: o.Token, Payload: o.Hook.Shape, Meta: o.Hook.Meta, Due: a.deadline,
 	})
-	s.opened = append(s.opened, o)
+	if s.run.State().Seq < seq {
+		s.reveal(o, errEnded)
+		return
+	}
+	s.releases = append(s.releases, release{seq: seq, open: o})
 }
 
-// leave records that the code of an attempt has returned and has left the outcome to the holder of
+// reveal completes a request to open a hook.
+func (s *State) reveal(o *Opening, err error) {
+	o.Err = err
+	s.act(Action{Op: Reveal, Opening: o})
+}
+
+// pend records that the code of an attempt has returned and has left the outcome to the holder of
 // the token.
-func (s *stepping) leave(op *replay.Op, a *attempt, closes []string) {
+func (s *State) pend(op *replay.Op, a *attempt, closes []string) {
 	if op.CancelWanted() {
 		s.cancelStep(op, a.number)
 		return
@@ -139,70 +76,64 @@ func (s *stepping) leave(op *replay.Op, a *attempt, closes []string) {
 // outcomeMayWait reports whether the inbox may contain an outcome, accepted before the timeout, of
 // an attempt that has timed out. Such an attempt is recorded as pending, and the inbox is read
 // before the attempt times out.
-func (s *stepping) outcomeMayWait(op *replay.Op, a *attempt, out *outcome) bool {
-	a.mu.Lock()
-	opened := a.hook != nil && a.hook.token != ""
-	a.mu.Unlock()
-	return opened && out.failure != nil && out.failure.Code == event.CodeTimeout &&
-		!s.clock.Now().Before(a.started.Add(flow.PlanOf(op).Timeout))
+func (s *State) outcomeMayWait(op *replay.Op, a *attempt, out *Outcome) bool {
+	return a.opened && out.Failure != nil && out.Failure.Code == event.CodeTimeout &&
+		!s.moment.Now.Before(a.started.Add(flow.PlanOf(op).Timeout))
 }
 
 // cancelStep records that a step was canceled. No code of this worker is executing the step.
-func (s *stepping) cancelStep(op *replay.Op, attempt int) {
+func (s *State) cancelStep(op *replay.Op, attempt int) {
 	s.fail(op, event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: replay.CancelFailure(op.CancelCause())})
 }
 
 // cancel ends the attempt of a step whose scope has ended. A running attempt is canceled once the
 // reason is durable. A pending attempt ends at once.
-func (s *stepping) cancel(op *replay.Op) {
+func (s *State) cancel(op *replay.Op) {
 	if o := s.run.State().Open(op.Ref); o != nil && o.State == event.StateWaiting {
 		s.cancelStep(op, o.Attempt)
 		return
 	}
-	s.cancels = append(s.cancels, op.Ref)
+	s.releases = append(s.releases, release{seq: s.run.State().Seq, cancel: op.Ref})
 }
 
 // finish records a payload sent with a hook's token as the outcome of the step's attempt. If the
 // code of the attempt is still running, it is canceled, and the next attempt does not begin before
 // the code has returned.
-func (s *stepping) finish(ref uint64, e *event.Event) {
+func (s *State) finish(ref uint64, e *event.Event) {
 	op, o := s.run.Op(ref), s.run.State().Open(ref)
 	if op == nil {
 		return // the outcome is in the log and takes effect when the run is resumed
 	}
 	closes := op.Closes
 	if a := s.attempts[ref]; a != nil {
-		a.finished, closes = true, a.closedStreams()
-		a.stop(errFinished)
+		a.finished, closes = true, s.driver.ClosedStreams(a.id)
+		s.stop(a, errFinished)
 	}
 	s.interrupted = slices.DeleteFunc(s.interrupted, func(r uint64) bool { return r == ref })
 	out := s.sentOutcome(op, e)
-	out.closes, out.item, out.key, out.sender = closes, e.Item, e.Key, e.By
+	out.Closes, out.item, out.key, out.sender = closes, e.Item, e.Key, e.By
 	s.settle(op, o.Attempt, &out)
 }
 
 // sentOutcome returns the outcome that a sender has sent. If the payload cannot be decoded as the
 // step's result, the attempt fails: the sender has only the shape of the result, which does not
 // exclude every wrong payload.
-func (s *stepping) sentOutcome(op *replay.Op, e *event.Event) outcome {
+func (s *State) sentOutcome(op *replay.Op, e *event.Event) Outcome {
+	s.enter()
+	defer s.leave()
 	spec := flow.PlanOf(op).Spec
-	var out outcome
-	s.exec.inUserCode(func() {
-		if e.Failure != nil {
-			out = judge(sentError(e), spec.Fatal)
-			out.failure = e.Failure
-			if out.failure.Code != event.CodePayload {
-				out.failure.Code = event.CodeError
-			}
-			return
+	if e.Failure != nil {
+		out := Judge(sentError(e), spec.Fatal)
+		out.Failure = e.Failure
+		if out.Failure.Code != event.CodePayload {
+			out.Failure.Code = event.CodeError
 		}
-		if err := checkResult(spec, e.Payload); err != nil {
-			out = failed(fmt.Errorf("it was completed from outside with a value that is not a valid result: %w", err), event.CodeError)
-			return
-		}
-		out = outcome{payload: e.Payload}
-	})
-	return out
+		return out
+	}
+	if err := checkResult(spec, e.Payload); err != nil {
+		return Failed(fmt.Errorf("it was completed from outside with a value that is not a valid result: %w", err), event.CodeError)
+	}
+	return Outcome{Payload: e.Payload}
 }
 
 // sentError returns the error with which a sender has made an attempt fail.
@@ -234,8 +165,8 @@ func checkResult(spec *flow.StepSpec, payload []byte) (err error) {
 
 // overdue returns the latest due time of the pending attempts that have timed out. It returns zero
 // if there is none.
-func (s *stepping) overdue() (since time.Time) {
-	for _, o := range s.run.State().DueBy(s.clock.Now()) {
+func (s *State) overdue() (since time.Time) {
+	for _, o := range s.run.State().DueBy(s.moment.Now) {
 		if o.Entity == event.EntityStep && o.State == event.StateWaiting && o.Due.After(since) {
 			since = o.Due
 		}
@@ -245,7 +176,7 @@ func (s *stepping) overdue() (since time.Time) {
 
 // timeOut ends the pending attempts that had timed out at the given time. The caller has applied
 // all items accepted before that time.
-func (s *stepping) timeOut(at time.Time) {
+func (s *State) timeOut(at time.Time) {
 	for _, o := range s.run.State().DueBy(at) {
 		if o.Entity != event.EntityStep || o.State != event.StateWaiting || s.run.State().Open(o.Ref) != o {
 			continue
@@ -257,8 +188,8 @@ func (s *stepping) timeOut(at time.Time) {
 		if op == nil {
 			continue
 		}
-		late := &attemptTimeoutError{flow.PlanOf(op).Timeout}
-		out := failed(fmt.Errorf("%w: it was not finished from outside", late), event.CodeTimeout)
+		late := &TimeoutError{flow.PlanOf(op).Timeout}
+		out := Failed(fmt.Errorf("%w: it was not finished from outside", late), event.CodeTimeout)
 		s.settle(op, o.Attempt, &out)
 	}
 }

@@ -1,4 +1,4 @@
-package worker
+package runloop
 
 import (
 	"context"
@@ -13,84 +13,71 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// outcome is the outcome of an attempt in its stored form. The goroutine of the attempt creates it,
+// Outcome is the outcome of an attempt in its stored form. The goroutine of the attempt creates it,
 // because encoding an error calls methods of user code, which may panic or take long.
-type outcome struct {
-	payload []byte
-	failure *event.Failure // nil if the attempt completed
-	gone    bool           // the code has called runtime.Goexit; failure is not set yet
-	fatal   bool           // no further attempt may follow
-	stopped bool           // the attempt failed after the stopping worker had canceled it
-	after   *time.Duration // delay before the next attempt, if the step set one
-	hold    time.Duration  // how long the rates of the step are closed; 0 if they stay open
-	closes  []string       // streams to close if the attempt completed
-	pending bool           // the code has left the outcome to the holder of its hook's token
+type Outcome struct {
+	Payload []byte
+	Failure *event.Failure // nil if the attempt completed
+	Gone    bool           // the code has called runtime.Goexit; Failure is not set yet
+	Fatal   bool           // no further attempt may follow
+	Stopped bool           // the attempt failed after the stopping worker had canceled it
+	After   *time.Duration // delay before the next attempt, if the step set one
+	Hold    time.Duration  // how long the rates of the step are closed; 0 if they stay open
+	Closes  []string       // streams to close if the attempt completed
+	Pending bool           // the code has left the outcome to the holder of its hook's token
 	item    event.ItemID   // item that contained an outcome from outside; empty if the code returned the outcome
 	key     string         // idempotency key of the item
 	sender  string         // sender of the item; empty if unknown
-	unfit   error          // why the stored arguments do not fit this code; nil if they do
+	Unfit   error          // why the stored arguments do not fit this code; nil if they do
 }
 
-// failed returns the outcome of an attempt that the runtime itself has ended with err.
-func failed(err error, code string) outcome {
+// Failed returns the outcome of an attempt that the runtime itself has ended with err.
+func Failed(err error, code string) Outcome {
 	f := failure.Encode(err, code)
 	f.Code = code
-	return outcome{failure: f}
+	return Outcome{Failure: f}
 }
 
-func panicked(text string) outcome {
-	return outcome{failure: failure.Panicked(text, debug.Stack())}
+// Panicked returns the outcome of an attempt whose code has panicked, with the stack of the caller.
+func Panicked(text string) Outcome {
+	return Outcome{Failure: failure.Panicked(text, debug.Stack())}
 }
 
-// exited returns the outcome of an attempt whose code has called runtime.Goexit.
-func exited() outcome {
-	return outcome{failure: &event.Failure{Code: event.CodePanic, Message: "the step called runtime.Goexit"}}
-}
-
-// callStep calls the user's code and stores its outcome in out. A panic is a failed attempt whose
-// failure contains the stack. If the code calls runtime.Goexit, for example by FailNow of a test,
-// callStep does not return, but out is set.
-func callStep(ctx context.Context, fn flow.StepFunc, judge func(error) outcome, args []byte, out *outcome) {
-	*out = outcome{gone: true} // remains if the code calls runtime.Goexit
-	defer func() {
-		if r := recover(); r != nil {
-			*out = panicked(fmt.Sprintf("panic: %v", r))
-		}
-	}()
-	payload, err := fn(ctx, args)
-	if err == nil {
-		*out = outcome{payload: payload}
-		return
-	}
-	*out = judge(err)
-}
-
-// judge returns the outcome of an attempt that ended with err. fatal is the user's predicate for
+// Judge returns the outcome of an attempt that ended with err. fatal is the user's predicate for
 // errors that must not be retried; it may be nil.
-func judge(err error, fatal func(error) bool) outcome {
+func Judge(err error, fatal func(error) bool) Outcome {
 	f := failure.Encode(err, event.CodeError)
 	if f.Code != event.CodePayload {
 		f.Code = event.CodeError // err may be the failure of another run, which has its own code
 	}
-	out := outcome{failure: f}
+	out := Outcome{Failure: f}
 	if r, ok := errors.AsType[*replay.RenamedError](err); ok {
-		out.unfit = r
+		out.Unfit = r
 	}
 	var stop *at.FatalError
 	if errors.As(err, &stop) || fatal != nil && isFatal(fatal, err) {
-		out.fatal = true
+		out.Fatal = true
 	}
 	if later, ok := errors.AsType[*at.RetryAfterError](err); ok {
 		delay := later.Delay
-		if out.after = &delay; later.Hold {
-			out.hold = delay
+		if out.After = &delay; later.Hold {
+			out.Hold = delay
 		}
 	}
 	return out
 }
+
+// TimeoutError is the cause of the end of an attempt that has timed out.
+type TimeoutError struct{ After time.Duration }
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("attempt took longer than its timeout of %v", e.After)
+}
+
+// Is reports that the error is a context.DeadlineExceeded.
+func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // isFatal calls the user's predicate. If the predicate panics, isFatal returns false.
 func isFatal(fatal func(error) bool, err error) (yes bool) {
@@ -101,14 +88,14 @@ func isFatal(fatal func(error) bool, err error) (yes bool) {
 // rerun records in the terminal event whether, and when, the retry policy of the workflow reruns
 // the run. Every commit that ends a run calls rerun, so the policy of the worker that ends the run
 // applies.
-func (d *draft) rerun(end *event.Event) {
-	f := d.run.State()
-	policy := workflow.RetryPolicy(d.stepping.code.Rerun(d.route.Workflow))
+func (s *State) rerun(end *event.Event) {
+	f := s.run.State()
+	policy := s.Code.Rerun(s.route.Workflow)
 	n := f.Spec.Reruns + 1
-	if end.Type != event.RunFailed || n >= policy.Attempts || !worthRerun(f) || d.leavesUnsure() {
+	if end.Type != event.RunFailed || n >= policy.Attempts || !worthRerun(f) || s.leavesUnsure() {
 		return
 	}
-	end.Attempt, end.Due = n, event.Instant(d.clock.Now().Add(policy.Delay(n, d.chance())))
+	end.Attempt, end.Due = n, event.Instant(s.moment.Now.Add(policy.Delay(n, s.Chance())))
 	end.Reason = fmt.Sprintf("rerun %d of %d by the policy of its workflow", n, policy.Attempts-1)
 }
 
@@ -143,9 +130,9 @@ func hopeless(f *event.Failure) bool {
 
 // leavesUnsure reports whether the run ends while an attempt of a step that is not idempotent is
 // unfinished.
-func (d *draft) leavesUnsure() bool {
-	for o := range d.run.State().Opens {
-		if op := d.run.Op(o.Ref); op != nil && flow.PlanOf(op) != nil && flow.PlanOf(op).Spec.NonIdempotent && o.State != event.StatePending {
+func (s *State) leavesUnsure() bool {
+	for o := range s.run.State().Opens {
+		if op := s.run.Op(o.Ref); op != nil && flow.PlanOf(op) != nil && flow.PlanOf(op).Spec.NonIdempotent && o.State != event.StatePending {
 			return true
 		}
 	}

@@ -1,41 +1,54 @@
-package worker
+package runloop
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// stepping begins the attempts of the steps of a run, and records their outcomes.
-type stepping struct {
-	*execution
-	*heldClaim
-	underWay
-	code     *flow.Registry
-	runs     *runs
-	steps    *steps
-	reporter *reporter
+// attempt is an attempt of a step, from its step_started event until its code has returned.
+type attempt struct {
+	id       uint64 // differs from the IDs of all other attempts of the State
+	ref      uint64 // step, named by the sequence number of its creation
+	number   int
+	started  time.Time
+	deadline time.Time // set when the attempt is launched
+	launched bool      // the code was called, so the attempt returns its slot itself
+	finished bool      // an outside caller has finished the attempt: the outcome is in the log, but the code may not have returned
+	opened   bool      // the code has opened a hook
 }
 
 // underWay is the state of the attempts of a run that are in progress.
 type underWay struct {
 	attempts    map[uint64]*attempt // attempts by step, from step_started on
-	starts      []*attempt          // attempts to launch once their step_started is durable
+	attemptIDs  uint64              // ID of the latest attempt
+	spare       *attempt            // an ended attempt whose memory can be reused
+	releases    []release           // effects that wait until their causes are durable, in the order of the causes
 	held        []*attempt          // attempts with a durable step_started that wait until the lease is alive
 	gaveWay     bool                // whether a step was not started because other runs wait for a slot
-	cancels     []uint64            // steps to cancel once the reason is durable
-	opened      []*opening          // hooks whose tokens the code gets once they are durable
 	interrupted []uint64            // steps whose attempts ended with their worker
 	holdBack    holdBack            // the closing of rates that the next commit requests
+}
+
+// release is an effect that takes place once the event seq is durable. Exactly one of the other
+// fields is set.
+//
+// The queue is the only way to start an attempt, to reveal a token and to cancel a running attempt
+// after a cause in the log. So none of these effects is visible before its cause is durable, in
+// whatever portions the events are committed.
+type release struct {
+	seq    uint64
+	start  *attempt // attempt to start
+	open   *Opening // hook to return to its caller
+	cancel uint64   // step whose attempt must be canceled
 }
 
 // holdBack is a request to close the rates of the run, which the commit of an event makes.
@@ -44,20 +57,45 @@ type holdBack struct {
 	d   time.Duration
 }
 
-// forget drops the state of all attempts.
-func (s *stepping) forget() { s.underWay = underWay{gaveWay: s.gaveWay} }
-
-// drop cancels the launched attempts and frees the slots of the others.
-func (s *stepping) drop(cause error) {
-	for _, a := range s.attempts {
+// dropAttempts cancels the launched attempts and frees the slots of the others.
+func (s *State) dropAttempts(cause error) {
+	for _, a := range s.inOrder() {
 		if a.launched {
-			a.stop(cause)
+			s.stop(a, cause)
 		} else {
-			s.steps.slots.release()
+			s.act(Action{Op: ReturnSlot})
 		}
 	}
-	s.attempts, s.starts, s.held = nil, nil, nil
+	for i := range s.releases {
+		if o := s.releases[i].open; o != nil {
+			s.reveal(o, cause)
+		}
+	}
+	s.attempts, s.releases, s.held = nil, nil, nil
 }
+
+// inOrder returns the attempts in the order of their steps.
+func (s *State) inOrder() []*attempt {
+	if len(s.attempts) == 0 {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(s.attempts), func(a, b *attempt) int { return cmp.Compare(a.ref, b.ref) })
+}
+
+// stop cancels the code of an attempt that was started.
+func (s *State) stop(a *attempt, cause error) {
+	if a.launched {
+		s.act(Action{Op: StopAttempt, Attempt: a.id, Err: cause})
+	}
+}
+
+// ErrLost is the cause of the end of an attempt whose run was lost. ErrStopping is the cause of the
+// end of an attempt whose worker is stopping.
+var (
+	ErrLost     = flow.ErrClaimLost
+	ErrStopping = errors.New("worker is stopping")
+	errEnded    = errors.New("the run has ended")
+)
 
 // unknownStepError is the error of a run that calls a step which the worker has not registered.
 type unknownStepError struct {
@@ -71,16 +109,16 @@ func (e *unknownStepError) Error() string {
 		"the run is blocked until a worker starts that registers it", e.Run, e.Workflow, e.Step)
 }
 
-// start begins attempts while slots are free: first of interrupted steps, then of steps whose
+// startSteps begins attempts while slots are free: first of interrupted steps, then of steps whose
 // backoff is over, then of new steps. It returns an error if the run cannot continue on this
 // worker.
-func (s *stepping) start() error {
+func (s *State) startSteps() error {
 	s.gaveWay = false
-	if s.stopping.Load() || !s.alive() || s.run.State().StandsStill() {
+	if s.moment.Stage >= Stopping || !s.moment.Alive || s.run.State().StandsStill() {
 		return nil
 	}
 	var retries []uint64
-	for _, o := range s.run.State().DueBy(s.clock.Now()) {
+	for _, o := range s.run.State().DueBy(s.moment.Now) {
 		if o.Entity == event.EntityStep && o.State == event.StatePending {
 			retries = append(retries, o.Ref)
 		}
@@ -90,47 +128,63 @@ func (s *stepping) start() error {
 		if !ok {
 			return nil
 		}
-		if s.gaveWay = s.overBudget() || s.runs.closedTo(s.in); s.gaveWay {
+		if s.gaveWay = s.overBudget() || s.moment.Closed; s.gaveWay {
 			return nil
 		}
 		op := s.run.Op(ref)
-		if _, known := s.code.Step(op.Name); !known {
-			return &unknownStepError{Run: s.in.id, Workflow: s.route.Workflow, Step: op.Name}
+		if _, known := s.Code.Step(op.Name); !known {
+			return &unknownStepError{Run: s.id, Workflow: s.route.Workflow, Step: op.Name}
 		}
-		if !s.steps.slots.acquire(s.in) {
+		if !s.driver.TakeSlot() {
 			return nil
 		}
 		n := s.run.State().Open(ref).Attempt + 1
 		s.interrupted = slices.DeleteFunc(s.interrupted, func(r uint64) bool { return r == ref })
-		begun := event.Event{Type: event.StepStarted, Ref: ref, Attempt: n, By: s.cfg.Name}
-		if s.build != s.run.State().Build {
-			begun.Build = s.build
+		begun := event.Event{Type: event.StepStarted, Ref: ref, Attempt: n, By: s.Worker}
+		if s.Build != s.run.State().Build {
+			begun.Build = s.Build
 		}
-		s.apply(begun)
+		seq := s.run.State().Seq + 1
+		if s.apply(begun); s.run.State().Seq < seq { // code that has strayed to another goroutine has ended the run in the meantime
+			s.act(Action{Op: ReturnSlot})
+			return nil
+		}
 		s.attempted = true
-		a := &attempt{ref: ref, number: n, started: s.clock.Now()}
+		a := s.spare
+		if a == nil {
+			a = &attempt{}
+		}
+		s.spare = nil
+		s.attemptIDs++
+		*a = attempt{id: s.attemptIDs, ref: ref, number: n, started: s.moment.Now}
 		if s.attempts == nil {
 			s.attempts = map[uint64]*attempt{}
 		}
 		s.attempts[ref] = a
-		s.starts = append(s.starts, a)
+		s.releases = append(s.releases, release{seq: seq, start: a})
 	}
 	return nil
 }
 
-// unstart drops the attempts in starts from index n on. The run cannot continue, so no commit will
-// contain the events that begin them.
-func (s *stepping) unstart(n int) {
-	for _, a := range s.starts[n:] {
-		delete(s.attempts, a.ref)
-		s.steps.slots.release()
+// unstart drops the releases whose causes have a sequence number above last. The run cannot
+// continue, so no commit will contain these events.
+func (s *State) unstart(last uint64) {
+	for i := range s.releases {
+		switch r := &s.releases[i]; {
+		case r.seq <= last:
+		case r.start != nil:
+			delete(s.attempts, r.start.ref)
+			s.act(Action{Op: ReturnSlot})
+		case r.open != nil:
+			s.reveal(r.open, errEnded)
+		}
 	}
-	s.starts = s.starts[:n]
+	s.releases = slices.DeleteFunc(s.releases, func(r release) bool { return r.seq > last })
 }
 
 // nextStep returns the step to start next. It also ends interrupted steps that may not be started
 // again.
-func (s *stepping) nextStep(retries *[]uint64) (uint64, bool) {
+func (s *State) nextStep(retries *[]uint64) (uint64, bool) {
 	for len(s.interrupted) > 0 {
 		ref := s.interrupted[0]
 		if !s.endInterrupted(ref) {
@@ -155,38 +209,47 @@ func (s *stepping) nextStep(retries *[]uint64) (uint64, bool) {
 }
 
 // wanted reports whether a step waits to be started.
-func (s *stepping) wanted() bool {
+func (s *State) wanted() bool {
 	if len(s.interrupted) > 0 || s.run.Startable() != nil {
 		return true
 	}
 	due := s.run.State().Due()
-	return !due.IsZero() && !due.After(s.clock.Now())
+	return !due.IsZero() && !due.After(s.moment.Now)
 }
 
 // overBudget reports whether the run has used up its budget while other runs wait for a slot.
-func (s *stepping) overBudget() bool {
-	return s.clock.Now().Sub(s.since) >= s.cfg.RunBudget && s.runs.full()
+func (s *State) overBudget() bool {
+	return s.moment.Now.Sub(s.since) >= s.RunBudget && s.driver.Full()
 }
 
-// saved carries out the effects of a durable commit: it launches attempts, returns tokens of hooks,
-// and cancels attempts.
-func (s *stepping) saved(c *commit) {
-	for _, a := range c.starts {
-		s.launch(a)
-	}
-	for _, o := range c.opened {
-		o.end(nil)
-	}
-	for _, ref := range c.cancels {
-		if a := s.attempts[ref]; a != nil {
-			a.stop(s.cancelCause(ref))
+// release carries out the effects whose causes have a sequence number of at most last.
+func (s *State) release(last uint64) {
+	n := 0
+	for n < len(s.releases) && s.releases[n].seq <= last {
+		r := s.releases[n]
+		n++
+		switch {
+		case r.start != nil:
+			s.launch(r.start)
+		case r.open != nil:
+			s.reveal(r.open, nil)
+		default:
+			if a := s.attempts[r.cancel]; a != nil {
+				s.stop(a, s.cancelCause(r.cancel))
+			}
 		}
 	}
+	s.releases = slices.Delete(s.releases, 0, n)
+}
+
+// cancelsWait reports whether a cancel of a running attempt waits until its cause is durable.
+func (s *State) cancelsWait() bool {
+	return slices.ContainsFunc(s.releases, func(r release) bool { return r.cancel != 0 })
 }
 
 // resume launches the attempts that were held because the lease was not alive.
-func (s *stepping) resume() {
-	if len(s.held) == 0 || !s.alive() {
+func (s *State) resume() {
+	if len(s.held) == 0 || !s.moment.Alive {
 		return
 	}
 	held := s.held
@@ -197,64 +260,56 @@ func (s *stepping) resume() {
 }
 
 // launch starts the code of an attempt whose step_started is durable.
-func (s *stepping) launch(a *attempt) {
+func (s *State) launch(a *attempt) {
 	op := s.run.Op(a.ref)
 	if op == nil || s.run.Ended() || s.attempts[a.ref] != a {
 		return // the slot was freed when the run was dropped
 	}
-	if s.ending.Load() {
+	if s.moment.Stage >= Ending {
 		s.giveBack(a)
 		return
 	}
-	if !s.alive() { // another worker may have claimed the run and begun its own attempt
+	if !s.moment.Alive { // another worker may have claimed the run and begun its own attempt
 		s.held = append(s.held, a)
 		return
 	}
-	a.launched, a.lease, a.session = true, s.lease, s.session
 	if op.CancelWanted() { // the step was canceled before its code was called
-		s.steps.slots.release()
-		a.outcome = failed(op.CancelCause(), event.CodeCanceled)
-		_ = s.record(a, &a.outcome) // record returns an error only for the outcome of called code
+		s.act(Action{Op: ReturnSlot})
+		out := Failed(op.CancelCause(), event.CodeCanceled)
+		_ = s.record(a.ref, a.id, &out) // record returns an error only for the outcome of called code
 		return
 	}
-	fn, _ := s.code.Step(op.Name) // start has checked that the step exists
-	plan := flow.PlanOf(op)
-	spec := s.run.State().Spec
-	a.info = at.Attempt{Run: s.in.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: a.number, Ref: a.ref, Tags: spec.Tags, Log: s.in.id, LogKey: op.Key}
-	if c := plan.Caller; c != nil {
-		a.info.Run, a.info.WorkflowID, a.info.Key, a.info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
-	}
-	a.steps, a.by, a.run, a.fence, a.fn, a.op = s.steps, s.in, s.in.id, s.fence, fn, op
-	a.labels, a.info.Heart, a.info.Streams, a.info.Client = labelsOf(s.run, &a.info), a, a, s.steps.client
-	a.info.Hooks = a
-	a.deadline = a.started.Add(plan.Timeout)
+	a.launched = true
+	a.deadline = a.started.Add(flow.PlanOf(op).Timeout)
 	if d := op.Deadline(); !d.IsZero() && d.Before(a.deadline) {
 		a.deadline = d
 	}
-	s.steps.launch(a)
+	s.act(Action{Op: Start, Claim: s.claim, Attempt: a.id, Begin: Begin{Ref: a.ref, Number: a.number, Deadline: a.deadline, Step: op, Run: s.run}})
 }
 
 // record applies the outcome of an attempt. It returns an error if the run cannot continue on this
 // worker.
-func (s *stepping) record(a *attempt, out *outcome) error {
-	if s.attempts[a.ref] != a {
+func (s *State) record(ref, id uint64, out *Outcome) error {
+	a := s.attempts[ref]
+	if a == nil || a.id != id {
 		return nil // the run was lost, or ended before the attempt did
 	}
-	if out.stopped && !a.finished {
+	if out.Stopped && !a.finished {
 		s.giveBack(a)
 		return nil
 	}
-	delete(s.attempts, a.ref)
-	op := s.run.Op(a.ref)
+	delete(s.attempts, ref)
+	s.spare = a
+	op := s.run.Op(ref)
 	if op == nil || a.finished || s.run.Ended() || s.run.Err() != nil {
 		return nil //nolint:nilerr // the run ends with that error
 	}
-	if out.unfit != nil { // the code was not called, so the attempt does not count
-		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number - 1, Due: s.clock.Now()})
-		return out.unfit
+	if out.Unfit != nil { // the code was not called, so the attempt does not count
+		s.apply(event.Event{Type: event.StepRetrying, Ref: ref, Attempt: a.number - 1, Due: s.moment.Now})
+		return out.Unfit
 	}
-	if out.pending || s.outcomeMayWait(op, a, out) {
-		s.leave(op, a, out.closes)
+	if out.Pending || s.outcomeMayWait(op, a, out) {
+		s.pend(op, a, out.Closes)
 	} else {
 		s.settle(op, a.number, out)
 	}
@@ -262,26 +317,26 @@ func (s *stepping) record(a *attempt, out *outcome) error {
 }
 
 // settle records the outcome of an attempt and its consequence for the step.
-func (s *stepping) settle(op *replay.Op, attempt int, out *outcome) {
-	if out.failure == nil {
-		for _, name := range out.closes {
+func (s *State) settle(op *replay.Op, attempt int, out *Outcome) {
+	if out.Failure == nil {
+		for _, name := range out.Closes {
 			s.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: attempt})
 		}
-		s.apply(event.Event{Type: event.StepCompleted, Ref: op.Ref, Attempt: attempt, Payload: out.payload, Item: out.item, Key: out.key, By: out.sender})
+		s.apply(event.Event{Type: event.StepCompleted, Ref: op.Ref, Attempt: attempt, Payload: out.Payload, Item: out.item, Key: out.key, By: out.sender})
 		return
 	}
 	e := s.verdict(op, attempt, out)
 	e.Item, e.Key, e.By = out.item, out.key, out.sender
-	s.reporter.step(op, &e)
-	if out.hold > 0 {
-		s.holdBack = holdBack{seq: s.run.State().Seq + 1, d: max(s.holdBack.d, out.hold)}
+	s.reportStep(op, &e)
+	if out.Hold > 0 {
+		s.holdBack = holdBack{seq: s.run.State().Seq + 1, d: max(s.holdBack.d, out.Hold)}
 	}
 	s.fail(op, e)
 }
 
 // fail records that an attempt of a step has failed. If the step is not idempotent and the attempt
 // may have had an effect, the event records this possibility.
-func (s *stepping) fail(op *replay.Op, e event.Event) {
+func (s *State) fail(op *replay.Op, e event.Event) {
 	if e.Type == event.StepFailed && flow.PlanOf(op).Spec.NonIdempotent {
 		switch e.Failure.Code {
 		case event.CodeInterrupted, event.CodeTimeout, event.CodeCanceled:
@@ -292,22 +347,22 @@ func (s *stepping) fail(op *replay.Op, e event.Event) {
 }
 
 // verdict returns the event that records a failed attempt: step_retrying or step_failed.
-func (s *stepping) verdict(op *replay.Op, attempt int, out *outcome) event.Event {
+func (s *State) verdict(op *replay.Op, attempt int, out *Outcome) event.Event {
 	plan := flow.PlanOf(op)
-	retry := workflow.RetryPolicy(plan.Retry)
-	f, o := out.failure, s.run.State().Open(op.Ref)
+	retry := plan.Retry
+	f, o := out.Failure, s.run.State().Open(op.Ref)
 	failed := event.Event{Type: event.StepFailed, Ref: op.Ref, Attempt: attempt, Failure: f}
 	// If a busy service asks for a delay, the failure proves nothing about the step. So the attempt
 	// does not count, up to a limit. The log records which attempts count, so every worker counts
 	// the same attempts.
-	waits := out.after != nil && f.Code == event.CodeError && o.Waited < retry.MaxWaits()
+	waits := out.After != nil && f.Code == event.CodeError && o.Waited < retry.MaxWaits()
 	switch {
 	case op.CancelWanted():
 		f.Code = event.CodeCanceled
 		return failed
 	case f.Code == event.CodePayload:
 		return failed
-	case out.fatal:
+	case out.Fatal:
 		f.Code = event.CodeFatal
 		return failed
 	case plan.Spec.NonIdempotent && f.Code == event.CodeTimeout:
@@ -315,11 +370,11 @@ func (s *stepping) verdict(op *replay.Op, attempt int, out *outcome) event.Event
 	case !waits && o.Counted() >= retry.MaxAttempts():
 		return failed
 	}
-	delay := retry.Delay(o.Counted(), s.chance())
-	if out.after != nil {
-		delay = *out.after
+	delay := retry.Delay(o.Counted(), s.Chance())
+	if out.After != nil {
+		delay = *out.After
 	}
-	now := s.clock.Now()
+	now := s.moment.Now
 	due := now.Add(delay)
 	if total := retry.Total; total > 0 && due.After(o.Since.Add(total)) {
 		failed.Failure = outOfTotal(total, f)
@@ -355,15 +410,15 @@ const (
 // has not caused the stop. In contrast, the death of a worker cannot be recorded in advance and
 // counts as an attempt, so that a step that kills its process runs out of attempts. A step that is
 // not idempotent is not started again after its attempt was launched.
-func (s *stepping) giveBack(a *attempt) {
+func (s *State) giveBack(a *attempt) {
 	delete(s.attempts, a.ref)
 	if a.finished {
 		return
 	}
 	if a.launched {
-		a.stop(ErrStopping) // if the code is still running, it is canceled and abandoned
+		s.stop(a, ErrStopping) // if the code is still running, it is canceled and abandoned
 	} else {
-		s.steps.slots.release()
+		s.act(Action{Op: ReturnSlot})
 	}
 	op := s.run.Op(a.ref)
 	if op == nil || s.run.Ended() || s.run.Err() != nil {
@@ -376,17 +431,17 @@ func (s *stepping) giveBack(a *attempt) {
 	case plan.Spec.NonIdempotent && a.launched:
 		f := &event.Failure{Code: event.CodeInterrupted, Message: fmt.Sprintf("%s attempt %d, %s", stopped, a.number, oneEffect)}
 		e := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
-		s.reporter.step(op, &e)
+		s.reportStep(op, &e)
 		s.fail(op, e)
 	default:
 		f := &event.Failure{Code: event.CodeStopped, Message: fmt.Sprintf("%s attempt %d, which does not count", stopped, a.number)}
-		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: s.clock.Now()})
+		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: s.moment.Now})
 	}
 }
 
 // endInterrupted ends a step whose attempt ended with its worker, if the step may not be started
 // again. It reports whether it has ended the step.
-func (s *stepping) endInterrupted(ref uint64) bool {
+func (s *State) endInterrupted(ref uint64) bool {
 	o := s.run.State().Open(ref)
 	op := s.run.Op(ref)
 	if o == nil || op == nil {
@@ -399,29 +454,29 @@ func (s *stepping) endInterrupted(ref uint64) bool {
 		f = replay.CancelFailure(op.CancelCause())
 	case plan.Spec.NonIdempotent:
 		f.Message = fmt.Sprintf("%s attempt %d, %s", died, o.Attempt, oneEffect)
-	case o.Counted() >= workflow.RetryPolicy(plan.Retry).MaxAttempts():
+	case o.Counted() >= plan.Retry.MaxAttempts():
 		f.Message = fmt.Sprintf("%s attempt %d, which was the last one", died, o.Attempt)
 	default:
 		return false
 	}
 	e := event.Event{Type: event.StepFailed, Ref: ref, Attempt: o.Attempt, Failure: f}
-	s.reporter.step(op, &e)
+	s.reportStep(op, &e)
 	s.fail(op, e)
 	return true
 }
 
-// end ends the attempts of the run when the grace period is over. First the attempts are canceled,
-// and their outcomes count. After the hard stop the remaining attempts are given back and
+// endAttempts ends the attempts of the run when the grace period is over. First the attempts are
+// canceled, and their outcomes count. After the hard stop the remaining attempts are given back and
 // abandoned.
-func (s *stepping) end() {
-	if !s.ending.Load() {
+func (s *State) endAttempts() {
+	if s.moment.Stage < Ending {
 		return
 	}
-	hard := s.hard.Load()
-	for _, a := range slices.SortedFunc(maps.Values(s.attempts), func(a, b *attempt) int { return cmp.Compare(a.ref, b.ref) }) {
+	hard := s.moment.Stage >= Hard
+	for _, a := range s.inOrder() {
 		switch {
 		case a.launched && !hard:
-			a.stop(ErrStopping)
+			s.stop(a, ErrStopping)
 		case a.launched, slices.Contains(s.held, a):
 			s.giveBack(a)
 		}
@@ -429,9 +484,9 @@ func (s *stepping) end() {
 	s.held = slices.DeleteFunc(s.held, func(a *attempt) bool { return s.attempts[a.ref] != a })
 }
 
-func (s *stepping) cancelCause(ref uint64) error {
+func (s *State) cancelCause(ref uint64) error {
 	if op := s.run.Op(ref); op != nil && op.CancelWanted() {
 		return op.CancelCause()
 	}
-	return errLost
+	return ErrLost
 }

@@ -1,4 +1,4 @@
-package worker
+package runloop
 
 import (
 	"fmt"
@@ -11,11 +11,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// inbox applies the items of a run's inbox, which moves them into the log.
+// inbox contains the items of a run's inbox on their way into the log.
 type inbox struct {
-	*execution
 	unread
-	steps    finisher            // receives outcomes of attempts from outside
 	refusals []store.Publication // refusals of asks, not published yet
 }
 
@@ -38,18 +36,13 @@ type unread struct {
 	caughtUp   bool                      // whether all items accepted before the claim were applied
 	wanted     bool                      // whether the inbox may have new items
 	loading    bool
-	refused    int // number of consecutive commits refused because of unread items
-	rereads    int // reads of the inbox since the code ended, or since the last commit that could have ended the run
+	failed     error // why the inbox cannot be read; nil if it can
+	refused    int   // number of consecutive commits refused because of unread items
+	rereads    int   // reads of the inbox since the code ended, or since the last commit that could have ended the run
 }
 
 // drafted counts the first entries of taken and refusals that the draft covers.
 type drafted struct{ items, refusals int }
-
-// finisher records outcomes of attempts that outside callers finish.
-type finisher interface {
-	// finish sets e as the outcome of the current attempt of the step that the event ref created.
-	finish(ref uint64, e *event.Event)
-}
 
 // forget drops the items in memory, but keeps the count of refused commits.
 func (b *inbox) forget() {
@@ -68,7 +61,7 @@ func (b *inbox) giveBack() {
 
 // saved records that a commit is durable. The parameter more reports whether the inbox holds
 // further items.
-func (b *inbox) saved(c *commit, more bool) {
+func (b *inbox) saved(c *Commit, more bool) {
 	b.taken = b.taken[c.took:]
 	b.read.items, b.read.bytes = b.read.items-c.read.items, b.read.bytes-c.read.bytes
 	b.refusals = b.refusals[c.told:]
@@ -79,11 +72,11 @@ func (b *inbox) saved(c *commit, more bool) {
 
 // reread records that a read of the inbox begins. At most one read is in flight. So recent contains
 // all applied items that the read may return again.
-func (b *inbox) reread() {
-	b.wanted, b.loading, b.began = false, true, b.clock.Now()
-	b.recent = make(map[event.ItemID]struct{}, len(b.taken))
-	for _, id := range b.taken {
-		b.recent[id] = struct{}{}
+func (s *State) reread() {
+	s.inbox.wanted, s.inbox.loading, s.inbox.began = false, true, s.moment.Now
+	s.inbox.recent = make(map[event.ItemID]struct{}, len(s.inbox.taken))
+	for _, id := range s.inbox.taken {
+		s.inbox.recent[id] = struct{}{}
 	}
 }
 
@@ -98,41 +91,41 @@ const (
 
 // applyNext applies the first pending item. It reports whether the remaining items are for this run
 // as well.
-func (b *inbox) applyNext() (more bool, err error) {
-	item := b.pending[0]
-	if _, known := b.recent[item.ID]; known || b.blocked != nil {
-		b.pending = b.pending[1:]
+func (s *State) applyNext() (more bool, err error) {
+	item := s.inbox.pending[0]
+	if _, known := s.inbox.recent[item.ID]; known || s.blocked != nil {
+		s.inbox.pending = s.inbox.pending[1:]
 		return true, nil //nolint:nilerr // why the run is blocked is told elsewhere
 	}
-	if b.logged[item.ID] {
-		b.pending = b.pending[1:]
-		b.taken = append(b.taken, item.ID)
+	if s.inbox.logged[item.ID] {
+		s.inbox.pending = s.inbox.pending[1:]
+		s.inbox.taken = append(s.inbox.taken, item.ID)
 		return true, nil
 	}
-	ended := b.run.Ended()
-	if ended && b.run.State().Run == event.StateContinued && !forThisRun(b.pending) {
+	ended := s.run.Ended()
+	if ended && s.run.State().Run == event.StateContinued && !forThisRun(s.inbox.pending) {
 		return false, nil // the store moves the remaining items to the inbox of the next run
 	}
-	b.pending = b.pending[1:]
+	s.inbox.pending = s.inbox.pending[1:]
 	e, err := event.DecodeItem(item.Body)
 	if err != nil && !ended {
-		return false, fmt.Errorf("item %s in the inbox of run %s: %w", item.ID, b.in.id, err)
+		return false, fmt.Errorf("item %s in the inbox of run %s: %w", item.ID, s.id, err)
 	}
-	b.taken = append(b.taken, item.ID)
+	s.inbox.taken = append(s.inbox.taken, item.ID)
 	switch {
 	case !ended:
 		e.Item = item.ID
-		b.applyItem(e)
+		s.applyItem(e)
 	case err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed):
-		b.lateWrites = append(b.lateWrites, *e) // The stream operation was accepted, and other runs and clients may read it.
+		s.inbox.lateWrites = append(s.inbox.lateWrites, *e) // The stream operation was accepted, and other runs and clients may read it.
 	case err == nil && answers(e):
 		// The item is a result that the ended code requested. No message of another sender is lost,
 		// so the last event does not list the item as unread.
 	default:
-		b.late = append(b.late, item.ID)
+		s.inbox.late = append(s.inbox.late, item.ID)
 		if _, notice := event.NoticeFor(item.ID); err == nil && item.Scope == store.ScopeChain && !notice { // the end of the run is the answer to a notice
 			e.Item = item.ID
-			b.carried = append(b.carried, *e)
+			s.inbox.carried = append(s.inbox.carried, *e)
 		}
 	}
 	return true, nil
@@ -151,28 +144,28 @@ func forThisRun(items []store.Item) bool {
 }
 
 // takeItems receives the items of an inbox read and applies them as far as the limits allow.
-func (b *inbox) takeItems(items []store.Item) error {
-	if b.run != nil && b.run.Ended() {
-		b.rereads++
+func (s *State) takeItems(items []store.Item) error {
+	if s.run != nil && s.run.Ended() {
+		s.inbox.rereads++
 	}
-	b.pending, b.looked = items, 0
-	return b.applyPending()
+	s.inbox.pending, s.inbox.looked = items, 0
+	return s.applyPending()
 }
 
 // applyPending applies pending items in order, as far as the limits allow. Items that produce no
 // event are always applied. So each remaining item waits for a commit, and that commit exists as
 // long as the code has not ended.
-func (b *inbox) applyPending() (err error) {
-	for len(b.pending) > 0 && (b.read.items < takenItems && b.read.bytes < takenBytes || b.givesNone(&b.pending[0])) {
+func (s *State) applyPending() (err error) {
+	for len(s.inbox.pending) > 0 && (s.inbox.read.items < takenItems && s.inbox.read.bytes < takenBytes || s.givesNone(&s.inbox.pending[0])) {
 		var more bool
-		if more, err = b.applyNext(); !more {
-			b.pending = nil
+		if more, err = s.applyNext(); !more {
+			s.inbox.pending = nil
 		}
 	}
-	if len(b.pending) == 0 {
-		b.pending, b.logged, b.caughtUp = nil, nil, true
-		if !b.loading {
-			b.seen = b.began
+	if len(s.inbox.pending) == 0 {
+		s.inbox.pending, s.inbox.logged, s.inbox.caughtUp = nil, nil, true
+		if !s.inbox.loading {
+			s.inbox.seen = s.inbox.began
 		}
 	}
 	return err
@@ -180,9 +173,9 @@ func (b *inbox) applyPending() (err error) {
 
 // givesNone reports whether an item produces no event, because it is in the log or arrives too
 // late.
-func (b *inbox) givesNone(i *store.Item) bool {
-	_, known := b.recent[i.ID]
-	return known || b.logged[i.ID] || b.blocked != nil || b.run.Ended()
+func (s *State) givesNone(i *store.Item) bool {
+	_, known := s.inbox.recent[i.ID]
+	return known || s.inbox.logged[i.ID] || s.blocked != nil || s.run.Ended()
 }
 
 // lets reports whether attempts may begin: no item that waits because of the limits pauses or
@@ -210,61 +203,61 @@ func (b *inbox) hasUnread() bool {
 // applyItem applies a received event. An answer without a pending operation is not recorded: either
 // a previous answer was recorded, or the log that contained the request was lost. A command without
 // an effect is not recorded.
-func (b *inbox) applyItem(e *event.Event) {
+func (s *State) applyItem(e *event.Event) {
 	switch e.Type.Entity() {
 	case event.EntityChild, event.EntitySend:
-		ref := b.run.Answered(e.Type, e.Key)
-		if b.run.State().Open(ref) == nil || e.Type == event.ChildStarted && b.run.State().StateOf(ref) != event.StateWaiting {
+		ref := s.run.Answered(e.Type, e.Key)
+		if s.run.State().Open(ref) == nil || e.Type == event.ChildStarted && s.run.State().StateOf(ref) != event.StateWaiting {
 			return
 		}
 		e.Ref, e.Key = ref, ""
 	case event.EntityHook:
-		if ref := b.run.StepHook(e.Token); ref != 0 {
-			b.read.items, b.read.bytes = b.read.items+1, b.read.bytes+e.Size()
-			b.steps.finish(ref, e)
+		if ref := s.run.StepHook(e.Token); ref != 0 {
+			s.inbox.read.items, s.inbox.read.bytes = s.inbox.read.items+1, s.inbox.read.bytes+e.Size()
+			s.finish(ref, e)
 			return
 		}
-		ref := b.run.Hook(e.Token)
-		if b.run.State().Open(ref) == nil {
+		ref := s.run.Hook(e.Token)
+		if s.run.State().Open(ref) == nil {
 			e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Token: e.Token} // the log records the missed payload
 			break
 		}
-		if f := b.unreadable(e); f != nil {
+		if f := s.misfit(e); f != nil {
 			e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Token: e.Token, Failure: f}
 			break
 		}
 		e.Ref, e.Token = ref, ""
 	case event.EntityAsk:
-		if b.refuses(e) {
+		if s.refuses(e) {
 			return
 		}
 	case event.EntityNone:
 		if e.Type == event.CancelRequested && e.Name == event.Terminate {
-			b.end(effects.Termination(e)) // the remaining items of the inbox arrive too late
+			s.end(effects.Termination(e)) // the remaining items of the inbox arrive too late
 			return
 		}
-		if b.pointless(e) {
+		if s.pointless(e) {
 			return
 		}
 	}
-	b.read.items, b.read.bytes = b.read.items+1, b.read.bytes+e.Size()
-	b.apply(*e)
+	s.inbox.read.items, s.inbox.read.bytes = s.inbox.read.items+1, s.inbox.read.bytes+e.Size()
+	s.apply(*e)
 }
 
 // pointless reports whether a command has no effect. Such a command is not recorded.
-func (b *inbox) pointless(e *event.Event) bool {
-	f := b.run.State()
+func (s *State) pointless(e *event.Event) bool {
+	f := s.run.State()
 	switch e.Type {
 	case event.RunPaused:
 		return f.Paused || f.Ending() // a run that is ending must not be paused, because it must clean up
 	case event.RunResumed:
-		return !f.StandsStill() && !b.run.Stepping()
+		return !f.StandsStill() && !s.run.Stepping()
 	case event.RunReleased:
 		return !f.Held()
 	case event.RunStepped:
 		return !f.Spec.Debug
 	case event.ResourceWait: // the operation does not wait for permits
-		return f.Open(b.run.Answered(event.ChildCreated, e.Key)) == nil
+		return f.Open(s.run.Answered(event.ChildCreated, e.Key)) == nil
 	}
 	return false
 }
@@ -272,13 +265,17 @@ func (b *inbox) pointless(e *event.Event) bool {
 // refuses reports whether the code rejects an ask. A rejected ask is not recorded; the next commit
 // publishes the refusal to the sender. An accepted ask is recorded as accepted. An ask without a
 // handler that could judge it is recorded as received.
-func (b *inbox) refuses(e *event.Event) bool {
+func (s *State) refuses(e *event.Event) bool {
 	var refusal *event.Failure
 	var handled bool
-	b.exec.inUserCode(func() { refusal, handled = b.run.Judge(e.Name, e.Payload) })
+	func() {
+		s.enter()
+		defer s.leave()
+		refusal, handled = s.run.Judge(e.Name, e.Payload)
+	}()
 	switch {
 	case refusal != nil:
-		b.refusals = append(b.refusals, effects.Refusal(e.Item, refusal))
+		s.inbox.refusals = append(s.inbox.refusals, effects.Refusal(e.Item, refusal))
 		return true
 	case handled:
 		e.Type = event.AskAccepted
@@ -286,15 +283,18 @@ func (b *inbox) refuses(e *event.Event) bool {
 	return false
 }
 
-// unreadable returns the reason if the run's code cannot decode a payload for its hook. It returns
+// misfit returns the reason if the run's code cannot decode a payload for its hook. It returns
 // nil if the code can. Such a payload must not fail the run, because any holder of the token may
 // have sent it.
-func (b *inbox) unreadable(e *event.Event) *event.Failure {
-	var err error
-	b.exec.inUserCode(func() { err = b.run.JudgePayload(e.Token, e.Payload) })
+func (s *State) misfit(e *event.Event) *event.Failure {
+	err := func() error {
+		s.enter()
+		defer s.leave()
+		return s.run.JudgePayload(e.Token, e.Payload)
+	}()
 	if err == nil {
 		return nil
 	}
-	b.log.Warn("a payload does not fit its hook, and is skipped", "run", b.in.id, "item", e.Item, "error", err)
+	s.warn("a payload does not fit its hook, and is skipped", "run", s.id, "item", e.Item, "error", err)
 	return failure.Encode(err, event.CodePayload)
 }

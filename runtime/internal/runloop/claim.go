@@ -1,0 +1,95 @@
+package runloop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// heldClaim is the claim under which the worker owns the run.
+type heldClaim struct {
+	claim      *Claim
+	route      store.Route
+	workflowID string
+	fence      store.Fence
+	recoveries int
+	group      string    // failure group that the store has recorded for the run; empty if there is none
+	leftQueue  bool      // whether the run was claimed without permits, only to end it
+	attempted  bool      // whether an attempt was begun under this claim
+	waited     time.Time // when the run began to wait for its permits; zero if it did not wait, or if the wait is in the log
+	since      time.Time // when the run was claimed
+	claimSeq   uint64    // number of the claim, compared when Owned is handled
+	isNew      bool      // whether the run does not exist yet, so that its first commit must create it
+	releaseDelayed
+}
+
+// hold begins the ownership of the run under a claim.
+func (s *State) hold(c *Claim) {
+	s.heldClaim = heldClaim{
+		claim: c, route: c.Route, workflowID: c.WorkflowID, fence: c.Fence, recoveries: c.Recoveries, group: c.Group, leftQueue: c.LeftQueue,
+		waited: c.Waited, since: s.moment.Now, claimSeq: c.Number, isNew: c.Create != nil,
+	}
+}
+
+// logEnd is the end of the durable log, as confirmed to the worker.
+type logEnd struct {
+	n     uint64 // number of frames
+	seq   uint64
+	last  event.CommitID
+	size  logSize
+	bytes int // size of the log at the claim; 0 if the store does not report it
+}
+
+// logSize is the size of a log in bytes.
+type logSize struct {
+	bytes   int
+	limited int // the size at which the log reached its bound; 0 if it did not
+}
+
+// add adds a frame to the size.
+func (s *logSize) add(frame int, events []event.Event) {
+	s.bytes += frame
+	for i := range events {
+		if e := &events[i]; e.Type == event.CancelRequested && e.Failure != nil && s.limited == 0 {
+			s.limited = s.bytes
+		}
+	}
+}
+
+// decode decodes the frames of a log and checks that they end where the claim reports.
+func (s *State) decode(frames [][]byte) ([]event.Event, error) {
+	var events []event.Event
+	var prev event.CommitID
+	for i, b := range frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			return nil, fmt.Errorf("frame %d of the log of run %s: %w", i+1, s.id, err)
+		}
+		if f.Prev != prev {
+			return nil, fmt.Errorf("frame %d of the log of run %s does not continue the frame before it: %w", i+1, s.id, event.ErrCorrupt)
+		}
+		prev = f.CommitID
+		events = append(events, f.Events...)
+		s.size.add(len(b), f.Events)
+	}
+	if last := uint64(len(events)); uint64(len(frames)) != s.n || last != s.seq || prev != s.last {
+		return nil, fmt.Errorf("log of run %s ends with frame %d (%s) and event %d, its metadata has %d (%s) and %d: %w",
+			s.id, len(frames), prev, last, s.n, s.last, s.seq, event.ErrCorrupt)
+	}
+	return events, nil
+}
+
+// itemsIn returns the IDs of the items that are in a log. If a run has applied more items than one
+// commit may consume, only the last of several commits consumes them. A worker that continues such
+// a log finds the items in the inbox as well and must not apply them again.
+func itemsIn(events []event.Event) map[event.ItemID]bool {
+	known := map[event.ItemID]bool{}
+	for i := range events {
+		if item := events[i].Item; item != "" {
+			known[item] = true
+		}
+	}
+	return known
+}

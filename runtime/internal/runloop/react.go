@@ -1,0 +1,326 @@
+package runloop
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// React applies an input and returns what the caller must perform, in order, before the next call.
+// The result is valid until then. When there are no more inputs, the caller must call Proceed.
+func (s *State) React(d Driver, in Input) []Action {
+	s.use(d)
+	s.look()
+	switch in.Kind {
+	case Claimed:
+		s.onClaimed(in.Claim)
+	case Loaded:
+		s.onLoaded(in.Load)
+	case Unread:
+		s.inbox.wanted = s.phase != phaseAway // set even while the log is being read, because the read may have preceded the item
+	case Ended: // the outcome is dropped if the run was lost
+		if s.phase == phaseLive {
+			s.block(s.record(in.Ref, in.Attempt, in.Outcome))
+		}
+	case Opened:
+		if s.phase == phaseLive {
+			s.open(in.Opening)
+		}
+	case Answered:
+		s.onAnswered(in.Commit, in.Seq)
+	case Lost:
+		s.lose(nil)
+	case Owned:
+		if s.phase != phaseAway && s.claimSeq <= in.Seq && in.Fence != s.fence && s.inflight == nil {
+			s.lose(nil)
+		}
+	case Stop:
+		s.onStop()
+	case Evict:
+		if s.phase == phaseAway {
+			s.forget()
+		}
+	case Drop:
+		s.forget()
+	case GiveWay:
+		s.onGiveWay()
+	case TurnOver:
+		if s.phase != phaseAway {
+			s.turnOver(in.Turn)
+		}
+	case Due:
+		s.wake = time.Time{}
+	}
+	s.takeNext()
+	return s.actions
+}
+
+// Proceed does all work that is possible after the inputs, and returns what the caller must perform,
+// in order, before the next call. The result is valid until then.
+func (s *State) Proceed(d Driver) []Action {
+	s.use(d)
+	s.advance()
+	for s.takeNext() {
+		s.advance()
+	}
+	return s.actions
+}
+
+// use begins a call with a driver.
+func (s *State) use(d Driver) {
+	clear(s.actions)
+	s.driver, s.actions = d, s.actions[:0]
+	if s.run != nil {
+		s.run.SetPool(d.Pool()) // another executor may have handled the run before
+	}
+}
+
+// takeNext handles a claim that arrived while a commit was in flight. It does so once the commit
+// has given the run back, and reports whether there was a claim.
+func (s *State) takeNext() bool {
+	if s.next == nil || s.phase != phaseAway || s.inflight != nil {
+		return false
+	}
+	c := s.next
+	s.next = nil
+	s.onClaimed(c)
+	return true
+}
+
+// onClaimed begins to execute a claimed run. It resumes the run from memory if the log has not
+// changed, and otherwise reads the log.
+func (s *State) onClaimed(c *Claim) {
+	if s.inflight != nil {
+		s.next = c
+		return
+	}
+	usable := s.phase == phaseAway && s.run != nil && s.blocked == nil && len(s.draft.unsaved) == 0 && s.last == c.Last && s.n == c.N &&
+		c.Recoveries < s.QuarantineAfter && c.Create == nil // a quarantined run must not be resumed before its turn
+	s.hold(c)
+	s.look() // the claim determines whether the run is owned
+	s.inbox.refused, s.inbox.rereads, s.inbox.caughtUp = 0, 0, false
+	s.turn = turn{}
+	if c.Create != nil {
+		s.create(c.Create)
+		return
+	}
+	if s.moment.Stage >= Stopping || s.moment.Closed && c.Recoveries < s.QuarantineAfter {
+		s.phase = phaseNew
+		s.lose(&s.fence) // the worker accepts no claims at present
+		return
+	}
+	if usable {
+		s.phase = phaseLive
+		s.wokenAt(s.left, s.since)
+		// A read of the inbox that was in flight when the run left is never answered. Items may
+		// have been announced while this claim waited for the commit.
+		s.inbox.wanted, s.inbox.loading = s.inbox.wanted || c.Unread, false
+		return
+	}
+	s.forget()
+	s.n, s.seq, s.last, s.bytes = c.N, c.Seq, c.Last, c.Bytes
+	if s.quarantined(c.Recoveries) {
+		s.phase = phaseWaiting
+		s.act(Action{Op: LineUp, Most: s.turnTime()})
+		return
+	}
+	s.phase = phaseLoading
+	if c.Loaded != nil {
+		s.onLoaded(&Load{Fence: s.fence, Got: *c.Loaded})
+		return
+	}
+	s.act(Action{Op: Read, Claim: s.claim})
+}
+
+// create executes the code of a run that does not exist up to its first wait. This produces events
+// but no effects. The first commit creates the run with these events; see commit.go.
+func (s *State) create(first *event.Event) {
+	s.draft.unsaved = append(make([]event.Event, 0, usualStart), *first)
+	s.goLive(s.draft.unsaved, nil)
+}
+
+// usualStart is the usual number of first events of a run: run_created, run_started, step_created
+// and step_started.
+const usualStart = 4
+
+func (s *State) onLoaded(l *Load) {
+	if l.Fence != s.fence || s.phase == phaseAway {
+		return // the answer belongs to an earlier claim
+	}
+	switch {
+	case errors.Is(l.Got.Err, store.ErrRunNotFound):
+		s.lose(nil) // the run was deleted
+	case errors.Is(l.Got.Err, store.ErrClosed), l.Got.Err != nil && store.Unknown(l.Got.Err):
+		s.lose(&s.fence)
+	case l.Got.Err != nil && s.inflight != nil:
+		s.inbox.failed = l.Got.Err // the commit in flight is answered before the run is blocked
+	case l.Got.Err != nil: // another read would fail as well
+		s.unreadable(l.Got.Err)
+	case l.Inbox:
+		s.inbox.loading = false
+		if s.phase == phaseLive {
+			s.block(s.takeItems(l.Got.Inbox))
+		}
+	case s.phase == phaseLoading:
+		s.replay(&l.Got)
+	}
+}
+
+// unreadable blocks a run whose log or inbox cannot be read.
+func (s *State) unreadable(err error) {
+	s.forget()
+	s.phase = phaseLive
+	s.block(err)
+}
+
+// onStop handles the stop of the worker. A run that is not being executed leaves at once. A live
+// run ends its attempts first.
+func (s *State) onStop() {
+	switch s.phase {
+	case phaseNew, phaseLoading, phaseWaiting:
+		s.lose(&s.fence)
+	case phaseLive:
+		s.endAttempts()
+	}
+}
+
+// onGiveWay gives the run back so that a quarantined run can be executed alone. A run that is being
+// executed begins nothing new and leaves with its next commit.
+func (s *State) onGiveWay() {
+	if s.moment.Closed && (s.phase == phaseNew || s.phase == phaseLoading) && s.recoveries < s.Recoveries {
+		s.lose(&s.fence)
+	}
+}
+
+// ErrNotKnown is the error of a commit that creates the run, if it is unknown whether it has. After
+// other errors the run was not created, or belongs to another claim.
+var ErrNotKnown = errors.New("it is not known whether the run was created")
+
+func (s *State) onAnswered(c *Commit, claimSeq uint64) {
+	answer := &c.Answer
+	if s.inflight != c {
+		return // the claim was lost before the answer arrived
+	}
+	s.inflight = nil
+	defer func() {
+		if s.phase == phaseLive {
+			s.draft.recycle(c)
+		}
+	}()
+	conflict, isConflict := errors.AsType[*store.ConflictError](answer.Err)
+	permanent, isPermanent := errors.AsType[store.PermanentError](answer.Err)
+	creates := c.Create
+	if creates {
+		s.isNew = false
+	}
+	switch {
+	case answer.Err == nil:
+		if creates {
+			s.claimSeq = claimSeq // A request for the owned runs that was sent earlier does not contain this run.
+		}
+		s.onDurable(c)
+	case errors.Is(answer.Err, ErrNotKnown):
+		s.lose(&s.fence)
+	case creates:
+		s.lose(nil)
+	case errors.Is(answer.Err, store.ErrUnread):
+		// The run may not leave before it has read all accepted items. The store has not applied
+		// this commit, so the next one has a new CommitID.
+		s.inbox.refused++
+		s.inbox.wanted = true
+	case errors.Is(answer.Err, store.ErrFenced):
+		s.warn("lost a run: its claim has ended", "run", s.id)
+		s.lose(nil)
+	case isConflict:
+		s.warn("lost a race for a run: reading it again", "run", s.id, "error", conflict)
+		s.lose(&s.fence)
+	case isPermanent && permanent.Permanent():
+		s.unwritable(c, answer.Err)
+	default:
+		s.log(slog.LevelError, "commit refused", "run", s.id, "error", answer.Err)
+		s.lose(&s.fence)
+	}
+	if s.inbox.failed != nil && s.phase == phaseLive {
+		s.unreadable(s.inbox.failed)
+	}
+}
+
+// unwritable ends the work on a run whose commit the store rejects permanently. The state in memory
+// cannot be stored, so the worker drops it and blocks the run with the reason. If the store rejects
+// the commit that blocks the run, the worker sets the run aside. In both cases the worker continues
+// with other runs.
+func (s *State) unwritable(c *Commit, err error) {
+	if c.Req.Effect == store.EffectBlock && c.Req.Frame == nil {
+		s.act(Action{Op: SetAside, Err: err})
+		s.lose(nil)
+		return
+	}
+	if large, ok := errors.AsType[*store.TooLargeError](err); ok {
+		err = fmt.Errorf("%w: %s", large, largest(s.draft.unsaved[:c.events]))
+	}
+	s.forget()
+	s.block(err)
+}
+
+// largest describes the largest event.
+func largest(events []event.Event) string {
+	var found *event.Event
+	for i := range events {
+		if e := &events[i]; found == nil || e.Size() > found.Size() {
+			found = e
+		}
+	}
+	if found == nil {
+		return "it holds no events"
+	}
+	return fmt.Sprintf("the largest of %d events is %s %s%s with %d bytes", len(events), found.Type, found.Name, found.Key, found.Size())
+}
+
+// onDurable frees the effects of a durable commit.
+func (s *State) onDurable(c *Commit) {
+	saved := s.draft.unsaved
+	if c.Req.Frame != nil {
+		s.reportLength(s.seq, c.Req.Last, s.size.bytes)
+		s.n, s.seq, s.last = c.Answer.N, c.Req.Last, c.Req.CommitID
+		s.size.add(len(c.Req.Frame), saved[:c.events])
+		s.moved = c.made
+	}
+	if (c.Req.Effect == store.EffectFinish || c.Req.Effect == store.EffectContinue) && c.events > 0 {
+		s.ended = &localstart.End{Workflow: s.route.Workflow, Last: saved[c.events-1]}
+		s.report(c, &s.ended.Last)
+	} else {
+		s.report(c, nil)
+	}
+	if label, set := c.Req.Label(); set {
+		s.group = label.Group
+	}
+	s.saveDraft(c)
+	s.inbox.saved(c, c.Answer.Unread)
+	switch {
+	case c.Req.Exempt != store.ExemptUnchanged && c.Req.Effect == store.EffectNone:
+		s.onExempt(c.Req.Exempt)
+	case c.Req.Progress && s.recoveries > 0:
+		s.acquit()
+	}
+	switch c.Req.Effect {
+	case store.EffectNone:
+		if s.next != nil {
+			s.lose(nil) // the claim of this commit is over: a later claim waits
+			return
+		}
+		s.release(s.seq)
+	case store.EffectPark, store.EffectYield:
+		s.releases = nil
+		s.left = c.made
+		s.giveUp(true)
+	case store.EffectBlock, store.EffectFinish, store.EffectContinue:
+		s.dropAttempts(errEnded)
+		s.forget()
+		s.giveUp(false)
+	}
+}

@@ -1,0 +1,150 @@
+package runloop
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// replay replays the code of the run to the end of its log.
+func (s *State) replay(got *store.Loaded) {
+	events, err := s.decode(got.Frames)
+	if err != nil {
+		s.phase, s.inbox.recent = phaseLive, nil
+		s.block(err)
+		return
+	}
+	s.goLive(events, got.Inbox)
+	if s.run != nil && s.fence.Epoch > 1 { // The run was given back before. At the first claim, the log may be a copy of another run's log.
+		s.wokenAt(events[len(events)-1].Time, s.since)
+	}
+}
+
+// goLive executes or replays the code of the run with the given log events, and applies the given
+// inbox items.
+func (s *State) goLive(events []event.Event, inbox []store.Item) {
+	s.phase, s.inbox.recent = phaseLive, nil
+	if !s.Serves[s.route] {
+		s.executeUnserved(events, inbox)
+		return
+	}
+	program, short, ok := s.Code.Program(s.route.Workflow, s.Client, s.Log)
+	if !ok {
+		s.lose(&s.fence) // this worker does not serve the route
+		return
+	}
+	s.run = replay.New(s.id, short, program, s.driver.Pool())
+	s.run.Stray, s.run.Unbounded = s.stray, s.Unbounded
+	if s.recoveries >= s.Recoveries {
+		s.poison(events, inbox)
+		return
+	}
+	if err := s.replayCode(events); err != nil {
+		s.block(err)
+		return
+	}
+	s.interrupted = runningSteps(s.run.State())
+	s.keepValues(events)
+	if len(inbox) > 0 {
+		s.inbox.logged = itemsIn(events)
+	}
+	s.block(s.takeItems(inbox))
+}
+
+func (s *State) replayCode(events []event.Event) error {
+	s.enter()
+	defer s.leave()
+	return s.run.Replay(events)
+}
+
+// executeUnserved ends a run whose route this worker does not serve, or gives the run back.
+func (s *State) executeUnserved(events []event.Event, inbox []store.Item) {
+	_, remote := event.StepOfRun(s.route.Workflow)
+	begun := len(events) != 1
+	if begun && !remote {
+		s.lose(&s.fence)
+		return
+	}
+	s.run = replay.New(s.id, "", nil, s.driver.Pool())
+	var err error
+	if begun {
+		err = s.run.Skip(events)
+	} else {
+		err = s.run.Replay(events)
+	}
+	if err != nil {
+		s.lose(&s.fence)
+		return
+	}
+	s.inbox.pending = inbox
+	for more := true; more && len(s.inbox.pending) > 0; { // all items at once, because no code runs and the last item may end the run
+		more, err = s.applyNext()
+	}
+	s.block(err)
+	s.inbox.pending = nil
+	state := s.run.State()
+	switch {
+	case s.run.Ended():
+	case begun && state.CancelRequested:
+		s.end(event.Event{Type: event.RunCanceled, Failure: &event.Failure{
+			Code: event.CodeCanceled, Message: strings.TrimSuffix("canceled while no worker served its queue: "+state.CancelReason, ": "),
+		}})
+	case !begun:
+		if f := OutOfTime(state, s.moment.Now); f != nil {
+			s.end(event.Event{Type: event.RunFailed, Failure: f})
+		}
+	}
+	if !s.run.Ended() {
+		s.lose(&s.fence)
+	}
+}
+
+// poison ends a run that has reached Recoveries, without executing its code.
+func (s *State) poison(events []event.Event, inbox []store.Item) {
+	if err := s.run.Skip(events); err != nil {
+		s.block(err)
+		return
+	}
+	for _, item := range inbox {
+		s.inbox.late = append(s.inbox.late, item.ID)
+		s.inbox.taken = append(s.inbox.taken, item.ID)
+	}
+	if !s.run.State().Run.Terminal() {
+		s.end(event.Event{Type: event.RunFailed, Failure: poisonFailure(s.run.State(), s.recoveries)})
+	}
+}
+
+// poisonFailure returns the failure of a poisoned run with all known facts.
+func poisonFailure(f *event.LogState, recoveries int) *event.Failure {
+	var b strings.Builder
+	fmt.Fprintf(&b, "its workers died %d times without any progress in between; its log ends at event %d (%s)", recoveries, f.Seq, f.Last)
+	for _, ref := range runningSteps(f) {
+		o := f.Open(ref)
+		fmt.Fprintf(&b, "; attempt %d of step %s (%s) was under way", o.Attempt, o.Name, o.Key)
+	}
+	if f.Run == event.StatePending {
+		b.WriteString("; its code never reached a durable operation")
+	}
+	b.WriteString(": find what ends the process, such as os.Exit, exhausted memory or a fatal error")
+	return &event.Failure{Code: event.CodePoisoned, Message: b.String()}
+}
+
+func runningSteps(f *event.LogState) []uint64 {
+	var refs []uint64
+	if f.RunningSteps() == 0 {
+		return nil
+	}
+	f.Opens(func(o *event.Open) bool {
+		if o.State == event.StateRunning {
+			refs = append(refs, o.Ref)
+		}
+		return true
+	})
+	slices.SortFunc(refs, cmp.Compare)
+	return refs
+}
