@@ -265,6 +265,11 @@ func (s *State) launch(a *attempt) {
 	if op == nil || s.run.Ended() || s.attempts[a.ref] != a {
 		return // the slot was freed when the run was dropped
 	}
+	if s.run.Err() != nil { // the outcome could not be recorded, so the code is not called
+		delete(s.attempts, a.ref)
+		s.act(Action{Op: ReturnSlot})
+		return
+	}
 	if s.moment.Stage >= Ending {
 		s.giveBack(a)
 		return
