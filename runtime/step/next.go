@@ -139,7 +139,11 @@ type Deferred[T any] struct{ token string }
 // next step; or the cause of ctx if the attempt should stop.
 func Later[T any](ctx context.Context, h workflow.Hook[T], opts ...workflow.HookOption) (*Deferred[T], error) {
 	a := current(ctx, "Later")
-	hook, err := flow.HookOf(h, opts)
+	var o flow.HookOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	hook, err := flow.Hook(h).OfStep(&o)
 	if err != nil {
 		return nil, fmt.Errorf("open hook %s: %w", h.Name(), err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -17,11 +16,6 @@ import (
 
 func init() {
 	flow.ClientOf = func(c any) flow.Client { return engineClient{c.(*Client)} }
-	flow.HookOf = func(h, options any) (attempt.Hook, error) {
-		return h.(interface {
-			ofStep(options []HookOption) (attempt.Hook, error)
-		}).ofStep(options.([]HookOption))
-	}
 }
 
 // engineClient implements the client interface of package flow, through which workers use a

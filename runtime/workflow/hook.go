@@ -12,12 +12,10 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/internal/shape"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -26,44 +24,34 @@ import (
 // package variable, and use it in workflow code and in callers:
 //
 //	var Paid = workflow.NewHook[Callback]("paid")
-type Hook[T any] struct{ name string }
+type Hook[T any] flow.Hook
 
 // NewHook returns the hook with the given name. Names are kebab-case, unique in a module and at
 // most 200 bytes long. NewHook panics if the name is empty or longer than that.
 func NewHook[T any](name string) Hook[T] {
 	checkName("NewHook", name)
-	return Hook[T]{name: name}
+	t := reflect.TypeFor[T]()
+	if t == reflect.TypeFor[HookRequest]() {
+		t = reflect.TypeFor[flow.HookRequest]()
+	}
+	return Hook[T](flow.NewHook(name, t))
 }
 
 // Name returns the name of the hook.
-func (h Hook[T]) Name() string { return h.name }
+func (h Hook[T]) Name() string { return flow.Hook(h).Name() }
 
-func (h Hook[T]) what() string { return "payload of hook " + h.name }
-
-func (h Hook[T]) declared() {
-	if h.name == "" {
-		panic(&replay.MisuseError{Text: "workflow: zero Hook: declare it with workflow.NewHook"})
-	}
-}
+func (h Hook[T]) what() string { return "payload of hook " + h.Name() }
 
 // HookOption is an option of [Hook.Open].
 type HookOption func(*hookOptions)
 
-type hookOptions struct {
-	token string
-	own   bool
-	meta  *HookMeta
-	// respond is the time for which a request waits for a response. If it is nil, requests do not
-	// wait.
-	respond *time.Duration
-	keep    []string // headers that the hook keeps
-}
+type hookOptions = flow.HookOptions
 
 // Token opens a hook with the given token instead of a random one. Use it for callers that cannot
 // receive a token but know, for example, the number of an order. The token is unique in the whole
 // store while its hook is open. Any caller that can guess the token can send to the run. A token
 // has at most 200 bytes and must not begin like a run ID.
-func Token(t string) HookOption { return func(o *hookOptions) { o.token, o.own = t, true } }
+func Token(t string) HookOption { return func(o *hookOptions) { o.Token, o.Own = t, true } }
 
 // OpenHook is an open hook of a run, and receives its payloads. It belongs to the run, and not to
 // the context under which it was opened. [OpenHook.Dispose] and the end of the run close it, even
@@ -85,26 +73,27 @@ type OpenHook[T any] struct {
 // error of ctx if ctx ends first; or an *[InvalidError] if the token or the data of [Describe] is
 // not valid.
 func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
-	h.declared()
+	declared := flow.Hook(h)
+	declared.Declared()
 	var o hookOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
 	b := ctx.branch()
 	b.Gate(ctx.scope())
-	key := b.Key("hook." + h.name)
+	key := b.Key("hook." + h.Name())
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	meta, err := h.meta(&o)
+	meta, err := declared.Meta(&o)
 	if err != nil {
-		return nil, fmt.Errorf("open hook %s: %w", h.name, err)
+		return nil, fmt.Errorf("open hook %s: %w", h.Name(), err)
 	}
-	spec := replay.HookSpec{Name: h.name, Token: o.token, Shape: h.shape(), Meta: meta, Answers: o.respond != nil, Check: func(payload []byte) error {
+	spec := replay.HookSpec{Name: h.Name(), Token: o.Token, Shape: declared.Shape(), Meta: meta, Answers: o.Respond != nil, Check: func(payload []byte) error {
 		var v T
 		return flow.Decode(h.what(), payload, &v)
 	}}
-	if o.own {
+	if o.Own {
 		inner, err := ctx.openOwn(key, spec)
 		if err != nil {
 			return nil, err
@@ -114,42 +103,6 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	run := b.Run().ID()
 	inner := b.NewHook(key, spec, func() string { return ctx.env().Token(run, key) })
 	return &OpenHook[T]{hook: h, inner: inner}, nil
-}
-
-// ofStep returns the hook for an attempt of a step. It refuses a user-defined token, because the
-// runtime gives each attempt its own token.
-func (h Hook[T]) ofStep(opts []HookOption) (attempt.Hook, error) {
-	h.declared()
-	var o hookOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if o.own {
-		return attempt.Hook{}, badToken(o.token, "is set by the program, but the runtime sets the token of a hook that an attempt of a step opens")
-	}
-	if o.respond != nil {
-		return attempt.Hook{}, &InvalidError{What: "option RespondWith of hook " + h.name, Value: o.respond.String(), Reason: "is for hooks that the code of a workflow opens: hooks that a step has opened are not answered"}
-	}
-	meta, err := h.meta(&o)
-	return attempt.Hook{Name: h.name, Shape: h.shape(), Meta: meta}, err
-}
-
-// meta returns the stored form of the options that describe the hook.
-func (h Hook[T]) meta(o *hookOptions) ([]byte, error) {
-	web, err := o.web(h.name, reflect.TypeFor[T]() == reflect.TypeFor[HookRequest]())
-	if err != nil {
-		return nil, err
-	}
-	return o.meta.encode(h.name, web)
-}
-
-// shape returns the stored form of the shape of payloads.
-func (h Hook[T]) shape() []byte {
-	t := reflect.TypeFor[T]()
-	if t == reflect.TypeFor[HookRequest]() {
-		t = reflect.TypeFor[storedRequest]()
-	}
-	return shape.Of(t)
 }
 
 // openOwn opens a hook with a user-defined token.
@@ -388,23 +341,17 @@ type HookMeta struct {
 // [Client.Hook], and operators read it with [Handle.Hooks]. The description is recorded when the
 // hook is opened, and does not change. Code with another description remains compatible with open
 // runs, whose hooks keep the old description.
-func Describe(m HookMeta) HookOption { return func(o *hookOptions) { o.meta = &m } }
+func Describe(m HookMeta) HookOption { return func(o *hookOptions) { o.Describe = m.encode } }
 
 // hookRecord is the stored form of a description.
 type hookRecord struct {
 	HookMeta
-	hookWeb
+	flow.HookWeb
 }
 
 // encode returns the stored form of m and web, or nil if both are empty. The error is an
 // *InvalidError.
-func (m *HookMeta) encode(hook string, web hookWeb) ([]byte, error) {
-	if m == nil {
-		if !web.says() {
-			return nil, nil
-		}
-		m = &HookMeta{}
-	}
+func (m *HookMeta) encode(hook string, web flow.HookWeb) ([]byte, error) {
 	what := func(part string) string { return part + " of hook " + hook }
 	err := errors.Join(store.CheckName(what("title"), m.Title), store.CheckText(what("description"), m.Description, flow.MaxHookMeta))
 	for _, who := range m.Answerers {
@@ -480,7 +427,7 @@ func (c *Client) Hook(ctx context.Context, token string) (HookInfo, error) {
 // describe sets the fields that the stored form of a description contains.
 func (i *HookInfo) describe(data []byte) error {
 	r, err := decodeRecord(data)
-	i.Meta, i.Respond, i.Request, i.Headers = r.HookMeta, r.respond(), r.Request, r.Keep
+	i.Meta, i.Respond, i.Request, i.Headers = r.HookMeta, r.Respond(), r.Request, r.Keep
 	return err
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
-	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // HookRequest is an HTTP request that arrived at a hook through a public endpoint, for example the
@@ -36,17 +35,9 @@ type HookRequest struct {
 	Body []byte
 }
 
-// storedRequest is the stored form of a request.
-type storedRequest struct {
-	Query      map[string][]string `json:"query,omitempty"`
-	Header     map[string][]string `json:"header,omitempty"`
-	Body       string              `json:"body,omitempty"`
-	BodyBase64 []byte              `json:"bodyBase64,omitempty"`
-}
-
 // MarshalJSON returns the stored form of r.
 func (r HookRequest) MarshalJSON() ([]byte, error) {
-	s := storedRequest{Query: r.Query, Header: r.Header}
+	s := flow.HookRequest{Query: r.Query, Header: r.Header}
 	if utf8.Valid(r.Body) {
 		s.Body = string(r.Body)
 	} else {
@@ -57,7 +48,7 @@ func (r HookRequest) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON sets r from its stored form.
 func (r *HookRequest) UnmarshalJSON(data []byte) error {
-	var s storedRequest
+	var s flow.HookRequest
 	if err := json.Unmarshal(data, &s); err != nil {
 		return err
 	}
@@ -73,67 +64,23 @@ func (r *HookRequest) UnmarshalJSON(data []byte) error {
 // reported as accepted. d is a positive number of whole milliseconds and at most 30 seconds. Only
 // hooks that workflow code opens can have this option. It is recorded when the hook is opened. A
 // replay does not compare it.
-func RespondWith(d time.Duration) HookOption { return func(o *hookOptions) { o.respond = &d } }
+func RespondWith(d time.Duration) HookOption { return func(o *hookOptions) { o.Respond = &d } }
 
 // KeepHeaders opens a hook of [HookRequest] that keeps these headers of requests in addition to
 // Content-Type. The values are stored in the log of the run, so list only headers that the code
 // reads, for example a signature. At most 32 headers are allowed. Cookie is not allowed.
 func KeepHeaders(names ...string) HookOption {
-	return func(o *hookOptions) { o.keep = append(o.keep, names...) }
+	return func(o *hookOptions) { o.Keep = append(o.Keep, names...) }
 }
 
 // contentType is the header that every hook keeps.
 const contentType = "Content-Type"
 
-// maxHeaders is the maximum number of headers that a hook keeps.
-const maxHeaders = 32
-
-// hookWeb describes how a hook accepts requests. It is stored with the description of the hook.
-type hookWeb struct {
-	RespondMs int64    `json:"respondMs,omitempty"`
-	Request   bool     `json:"request,omitempty"`
-	Keep      []string `json:"keep,omitempty"`
-}
-
-func (w hookWeb) respond() time.Duration { return time.Duration(w.RespondMs) * time.Millisecond }
-
-// says reports whether w must be stored.
-func (w hookWeb) says() bool { return w.RespondMs > 0 || w.Request }
-
-// web returns the hookWeb of the options. The error is an *InvalidError.
-func (o *hookOptions) web(hook string, request bool) (hookWeb, error) {
-	w := hookWeb{Request: request, Keep: o.keep}
-	if o.respond != nil {
-		if w.RespondMs = o.respond.Milliseconds(); w.RespondMs < 1 || *o.respond > flow.MaxRespond {
-			return w, &InvalidError{What: "option RespondWith of hook " + hook, Value: o.respond.String(), Reason: fmt.Sprintf("is not between 1ms and %v", flow.MaxRespond)}
-		}
-	}
-	if len(o.keep) > 0 && !request {
-		return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: strings.Join(o.keep, ", "), Reason: "is for hooks of workflow.HookRequest: other hooks receive only the body"}
-	}
-	if len(o.keep) > maxHeaders {
-		return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: fmt.Sprint(len(o.keep)), Reason: fmt.Sprintf("lists more than %d headers", maxHeaders)}
-	}
-	for _, name := range o.keep {
-		if !headerName(name) || strings.EqualFold(name, "Cookie") {
-			return w, &InvalidError{What: "option KeepHeaders of hook " + hook, Value: fmt.Sprintf("%.100q", name), Reason: "is not a valid header name: names have letters, digits, - and _"}
-		}
-	}
-	return w, nil
-}
-
-// headerName reports whether name is a valid header name.
-func headerName(name string) bool {
-	return name != "" && len(name) <= store.MaxName && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	})
-}
-
-// payload returns the part of a request that the hook accepts. The error is a *PayloadError.
-func (w hookWeb) payload(l *flow.Limits, hook string, r *HookRequest) ([]byte, error) {
+// acceptedPart returns the part of a request that the hook accepts. The error is a *PayloadError.
+func acceptedPart(w flow.HookWeb, l *flow.Limits, hook string, r *HookRequest) ([]byte, error) {
 	what := "payload of hook " + hook
 	if w.Request {
-		return l.Encode(what, w.kept(r), false)
+		return l.Encode(what, keptPart(w, r), false)
 	}
 	body := r.Body
 	if len(body) == 0 {
@@ -148,9 +95,9 @@ func (w hookWeb) payload(l *flow.Limits, hook string, r *HookRequest) ([]byte, e
 	return body, nil
 }
 
-// kept returns the request with only those headers that the hook keeps. It replaces invalid UTF-8
-// in parameters and headers, because JSON cannot represent it.
-func (w hookWeb) kept(r *HookRequest) HookRequest {
+// keptPart returns the request with only those headers that the hook keeps. It replaces invalid
+// UTF-8 in parameters and headers, because JSON cannot represent it.
+func keptPart(w flow.HookWeb, r *HookRequest) HookRequest {
 	k := HookRequest{Body: r.Body}
 	for name, values := range r.Query {
 		if k.Query == nil {
@@ -258,7 +205,7 @@ func (r *HookResponse) check(hook string) error {
 	}
 	for name, value := range r.Header {
 		switch {
-		case !headerName(name) || !answerHeader(name):
+		case !flow.HeaderName(name) || !answerHeader(name):
 			return bad(fmt.Sprintf("%.100q", name), "is not a header that a hook can answer with: use Content-Type, Content-Language, Location, Retry-After, or one that begins with X-")
 		case strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }):
 			return bad(fmt.Sprintf("%.100q", value), "has control characters, which header "+name+" cannot have")
@@ -295,8 +242,8 @@ func answerHeader(name string) bool {
 func (h *OpenHook[T]) Answer(ctx Context, response any) error {
 	b := ctx.branch()
 	b.Gate(ctx.scope())
-	what := "answer of hook " + h.hook.name
-	payload, err := ctx.encodeResponse(h.hook.name, what, response)
+	what := "answer of hook " + h.hook.Name()
+	payload, err := ctx.encodeResponse(h.hook.Name(), what, response)
 	if err == nil {
 		err = b.AnswerHook(h.inner, payload)
 	}
@@ -361,7 +308,7 @@ func (c *Client) callHook(ctx context.Context, token string, r *HookRequest, opt
 		return nil, fmt.Errorf("run %s: %w", h.run, err)
 	}
 	id, keyed := itemOf("hook "+token, opts)
-	call := &HookCall{Run: h.run, Respond: record.respond()}
+	call := &HookCall{Run: h.run, Respond: record.Respond()}
 	if call.Respond > 0 {
 		call.asking = &asking{reader: reader{c: c, run: h.run, what: "answer of hook " + h.state.Name, stream: effects.AnswerStream(id)}, id: id}
 		if err := call.asking.begin(ctx, keyed); err != nil {
@@ -371,7 +318,7 @@ func (c *Client) callHook(ctx context.Context, token string, r *HookRequest, opt
 			return call, nil // an earlier call with the same key was answered
 		}
 	}
-	payload, err := record.payload(&c.limits, h.state.Name, r)
+	payload, err := acceptedPart(record.HookWeb, &c.limits, h.state.Name, r)
 	if err == nil {
 		err = c.deliverToHook(ctx, h, id, keyed, &event.Event{Type: event.HookReceived, Payload: payload}, opts)
 	}

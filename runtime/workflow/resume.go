@@ -26,17 +26,12 @@ const secretSize = 22
 // checkToken returns an error if a user-defined token is not valid.
 func checkToken(token string) error {
 	switch {
-	case token == "" || len(token) > maxName:
-		return badToken(token, fmt.Sprintf("has %d bytes, want 1 to %d", len(token), maxName))
+	case token == "" || len(token) > flow.MaxName:
+		return flow.BadToken(token, fmt.Sprintf("has %d bytes, want 1 to %d", len(token), flow.MaxName))
 	case strings.HasPrefix(token, event.PrefixRun+"_"):
-		return badToken(token, "begins like a run id, which is reserved for tokens that the runtime makes")
+		return flow.BadToken(token, "begins like a run id, which is reserved for tokens that the runtime makes")
 	}
 	return nil
-}
-
-// badToken returns an error that contains the token, truncated to the maximum length.
-func badToken(token, why string) error {
-	return &InvalidError{What: "token", Value: fmt.Sprintf("%.*s", maxName, token), Reason: why}
 }
 
 // runOf returns the run whose ID a token contains. made is false for a user-defined token, which
@@ -48,7 +43,7 @@ func runOf(token string) (run RunID, made bool, err error) {
 	id, secret, _ := strings.Cut(token, flow.TokenMark)
 	run, err = event.ParseRunID(id)
 	if err != nil || len(secret) != secretSize {
-		return "", true, badToken(id, "begins like a token that the runtime has made, but is not one")
+		return "", true, flow.BadToken(id, "begins like a token that the runtime has made, but is not one")
 	}
 	return run, true, nil
 }
@@ -84,13 +79,13 @@ func runOf(token string) (run RunID, made bool, err error) {
 // such as the error of ctx, it is unknown whether the payload has arrived. In that case, send it
 // again with the same key.
 func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ...SendOption) error {
-	h.declared()
+	flow.Hook(h).Declared()
 	payload, err := c.limits.Encode(h.what(), v, false)
 	if err != nil {
-		return fmt.Errorf("send to hook %s: %w", h.name, err)
+		return fmt.Errorf("send to hook %s: %w", h.Name(), err)
 	}
-	if err := c.sendToHook(ctx, h.name, token, &event.Event{Type: event.HookReceived, Payload: payload}, opts); err != nil {
-		return fmt.Errorf("send to hook %s: %w", h.name, err)
+	if err := c.sendToHook(ctx, h.Name(), token, &event.Event{Type: event.HookReceived, Payload: payload}, opts); err != nil {
+		return fmt.Errorf("send to hook %s: %w", h.Name(), err)
 	}
 	return nil
 }
@@ -254,9 +249,9 @@ func (c *Client) received(ctx context.Context, run RunID, id event.ItemID) (bool
 // Errors: those of Send; or an *[InvalidError] if err is nil, or if workflow code has opened the
 // hook. To send an error to workflow code, use a payload type that contains it.
 func (h Hook[T]) Fail(ctx context.Context, c *Client, token string, err error, opts ...SendOption) error {
-	h.declared()
-	if err := c.failHook(ctx, h.name, token, err, opts); err != nil {
-		return fmt.Errorf("fail hook %s: %w", h.name, err)
+	flow.Hook(h).Declared()
+	if err := c.failHook(ctx, h.Name(), token, err, opts); err != nil {
+		return fmt.Errorf("fail hook %s: %w", h.Name(), err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/cron"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -44,8 +45,8 @@ func overlapPolicy(o schedule.Overlap) ActivePolicy {
 // checkSchedule returns a *schedule.Error if name is not a valid name of a schedule.
 func checkSchedule(name string) error {
 	switch {
-	case name == "" || len(name) > maxName:
-		return &schedule.Error{Name: name, Problem: fmt.Sprintf("the name has %d bytes: want 1 to %d", len(name), maxName)}
+	case name == "" || len(name) > flow.MaxName:
+		return &schedule.Error{Name: name, Problem: fmt.Sprintf("the name has %d bytes: want 1 to %d", len(name), flow.MaxName)}
 	case store.CheckName("name", name) != nil:
 		return &schedule.Error{Name: name, Problem: "the name is not UTF-8, or holds a zero byte"}
 	case event.TicksRunID(strings.TrimSuffix(name, "/run")) == event.ScheduleRunID(name):

@@ -435,7 +435,7 @@ func (r *scheduling) answered(c *startCase) {
 	r.state.Skipped++
 	for i := range r.state.Recent {
 		if s := &r.state.Recent[i]; s.Run == c.op.Next {
-			s.Skipped = failure.Cut(c.op.Failure.Message, maxName)
+			s.Skipped = failure.Cut(c.op.Failure.Message, flow.MaxName)
 		}
 	}
 	if failure.As(c.op.Failure, new(*store.ActiveError)) {

@@ -35,13 +35,9 @@ func NewValue[T any](name string) Value[T] {
 	return Value[T]{name: name}
 }
 
-// maxName is the maximum length of the names of values, streams, asks, hooks and schedules, in
-// bytes.
-const maxName = 200
-
 func checkName(what, name string) {
-	if name == "" || len(name) > maxName {
-		panic(fmt.Sprintf("workflow: %s: the name has %d bytes, want 1 to %d", what, len(name), maxName))
+	if name == "" || len(name) > flow.MaxName {
+		panic(fmt.Sprintf("workflow: %s: the name has %d bytes, want 1 to %d", what, len(name), flow.MaxName))
 	}
 }
 

@@ -24,6 +24,10 @@ const (
 // DefaultAttemptTimeout is the time limit of an attempt of a step that sets no other.
 const DefaultAttemptTimeout = 10 * time.Minute
 
+// MaxName is the maximum length of the names of values, streams, asks, hooks and schedules, and of
+// tokens, in bytes.
+const MaxName = 200
+
 // MaxHookMeta is the maximum size of the stored form of a workflow.HookMeta, in bytes. Its title,
 // each answerer and each label have at most 1 KiB.
 const MaxHookMeta = 64 << 10

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -41,12 +40,5 @@ type Client interface {
 	AddHost(h localstart.Host) (leave func())
 }
 
-// These functions are provided by package workflow.
-var (
-	// ClientOf returns the engine's interface of a *workflow.Client.
-	ClientOf func(client any) Client
-
-	// HookOf returns the hook that an attempt of a step opens, from a workflow.Hook[T] and a
-	// []workflow.HookOption. The error is a *workflow.InvalidError.
-	HookOf func(hook, options any) (attempt.Hook, error)
-)
+// ClientOf returns the engine's interface of a *workflow.Client. It is provided by package workflow.
+var ClientOf func(client any) Client

@@ -9,9 +9,10 @@
 //   - call.go, payload.go, steperror.go: the call of a step, and the stored form of values
 //   - definition.go, registry.go, standin.go, programs.go: workflows, their code and their programs
 //   - step.go, mismatch.go, bounds.go: declarations that workflow, shim and worker share
+//   - hook.go: hooks that workflow code and steps open
 //   - client.go, ops.go: the part of a client that workers and package ops use
 //   - kit.go: how test kits change a worker
 //
-// The remaining function variables of client.go are set by the initialization of package workflow,
-// and do not change afterwards.
+// The function variable ClientOf is set by the initialization of package workflow, and does not
+// change afterwards.
 package flow
