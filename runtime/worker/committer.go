@@ -130,11 +130,11 @@ func (m *committer) ask(batch []sending) (unknown []sending, err error) {
 	for _, c := range batch {
 		requests = append(requests, c.Req)
 	}
-	results, err := m.store.Commit(m.io, requests)
+	results, failed := m.store.Commit(m.io, requests)
 	unknown = batch[:0]
 	for i, c := range batch {
-		answer := store.Committed{Err: err}
-		if err == nil {
+		answer := store.Committed{Err: failed}
+		if failed == nil {
 			answer = results[i]
 		}
 		if store.Unknown(answer.Err) {

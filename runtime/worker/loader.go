@@ -83,11 +83,11 @@ func (r *loader) ask(batch []*load) (unknown []*load, err error) {
 			requests[i].Limit = -1
 		}
 	}
-	got, err := r.store.Load(r.io, requests)
+	got, failed := r.store.Load(r.io, requests)
 	unknown = batch[:0]
 	for i, l := range batch {
-		answer := store.Loaded{Err: err}
-		if err == nil {
+		answer := store.Loaded{Err: failed}
+		if failed == nil {
 			answer = got[i]
 		}
 		if store.Unknown(answer.Err) {
