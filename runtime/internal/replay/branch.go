@@ -38,18 +38,18 @@ type Branch struct {
 	finished bool
 }
 
-// MisuseError is the panic value that stops code which uses objects of another branch, or which
-// waits where waiting is not permitted.
-type MisuseError struct{ Text string }
-
-// Error describes the misuse and the correct use.
-func (e *MisuseError) Error() string { return e.Text }
-
 // Path returns the scope path of the branch, for example "fulfil/go#1".
 func (b *Branch) Path() string { return b.path }
 
 // Run returns the run of the branch.
 func (b *Branch) Run() *Run { return b.run }
+
+// Spec returns the spec with which the run was created.
+func (b *Branch) Spec() *event.Spec { return b.run.state.Spec }
+
+// Replaying reports whether the code only repeats recorded operations or is being unwound. It
+// remains true until the replay ends, even after the last recorded event.
+func (b *Branch) Replaying() bool { return b.run.feed != nil || b.run.dying }
 
 // enter must be called first by every durable operation. It ends code that is being unwound and
 // rejects calls from outside of the running branch.
@@ -86,6 +86,59 @@ func (b *Branch) refuse() {
 	}
 }
 
+// MisuseError is the panic value that stops code which uses objects of another branch, or which
+// waits where waiting is not permitted.
+type MisuseError struct{ Text string }
+
+// Error describes the misuse and the correct use.
+func (e *MisuseError) Error() string { return e.Text }
+
+// Gate is called first by each durable operation that counts as a step in debug mode. In debug mode
+// it waits for a RunStepped event, which admits one operation. The caller must check its conditions
+// after Gate, because they may change during the wait.
+func (b *Branch) Gate(s *Scope) {
+	b.enter()
+	b.heed(s)
+	c := &b.run.control
+	for c.gated && c.allowed == 0 {
+		b.wait("a command to do one step", "", &c.gate)
+	}
+	if c.gated {
+		c.allowed--
+	}
+}
+
+// mostIgnored is how many operations a branch may begin under ended scopes without waiting in
+// between. Each operation returns the error of its scope at once. So code that ignores the error
+// would never return control, and no other event could take effect, not even a termination.
+const mostIgnored = 100_000
+
+// heed counts an operation under an ended scope. If the code ignores the end of the scope for too
+// long, heed fails the run.
+//
+// The log records the failure, so that a replay ends at the same operation. If the log continues at
+// this position, the code of another build began fewer operations, and this code continues as well.
+func (b *Branch) heed(s *Scope) {
+	if s == nil || s.err == nil {
+		return
+	}
+	if b.ignored++; b.ignored < mostIgnored {
+		return
+	}
+	r := b.run
+	asked := event.Event{Type: event.CancelRequested, Key: b.path, Failure: &event.Failure{Code: event.CodeEndIgnored}}
+	if len(r.feed) > 0 {
+		if rec := &r.feed[0]; !r.isCommand(rec) || !sameOperation(rec, &asked) {
+			return
+		}
+	} else {
+		asked.Failure.Message = fmt.Sprintf("branch %s has begun %d operations since its context ended (%v) without waiting: "+
+			"return once an operation returns the error of the context, or use workflow.Detached for work that must be done nevertheless", b.path, b.ignored, s.Err())
+	}
+	rec := r.command(&asked, nil)
+	b.Fail(rec.Failure)
+}
+
 // Fail ends the run because an operation that returns no error has failed. It does not return:
 // deferred calls run, and recover cannot stop the unwinding.
 func (b *Branch) Fail(f *event.Failure) {
@@ -94,17 +147,12 @@ func (b *Branch) Fail(f *event.Failure) {
 	b.co.exit()
 }
 
-// suspend returns control to the driver until the branch is resumed.
-func (b *Branch) suspend() {
-	b.ignored = 0
-	b.co.suspend()
-	for b.run.asking { // the branch was resumed only to report its position
-		b.run.position = b.position()
-		b.co.suspend()
-	}
-	if b.run.dying {
-		b.co.exit()
-	}
+// Block ends the branch and blocks the run with err. It does not return: deferred calls run, and
+// recover cannot stop the unwinding.
+func (b *Branch) Block(err error) {
+	b.enter()
+	b.run.err = err
+	b.run.abortOnError()
 }
 
 // Key returns the key of the next operation with this name. The key depends only on the branch and
@@ -204,16 +252,9 @@ func (r *Run) present() time.Time {
 	return r.now
 }
 
-// Replaying reports whether the code only repeats recorded operations or is being unwound. It
-// remains true until the replay ends, even after the last recorded event.
-func (b *Branch) Replaying() bool { return b.run.feed != nil || b.run.dying }
-
 // LogLength returns the length of the log at this position, without the events that do not count
 // toward the length.
 func (b *Branch) LogLength() int {
 	b.enter()
 	return int(b.run.state.Seq - b.run.state.Uncounted)
 }
-
-// Spec returns the spec with which the run was created.
-func (b *Branch) Spec() *event.Spec { return b.run.state.Spec }

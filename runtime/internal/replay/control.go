@@ -1,10 +1,6 @@
 package replay
 
-import (
-	"fmt"
-
-	"github.com/flowgen/flowgen/runtime/event"
-)
+import "github.com/flowgen/flowgen/runtime/event"
 
 // control is the state of pauses, debug mode, and the part of a log that was taken over from an
 // older run.
@@ -102,32 +98,6 @@ func (r *Run) keepForLater(e *event.Event) bool {
 	return true
 }
 
-// consume applies an event to the code.
-func (r *Run) consume(e *event.Event) {
-	if !r.control.past {
-		r.now = r.latest
-	}
-	if !r.dispatch(e) {
-		r.err = fmt.Errorf("replay run %s: event %d (%s, key %q, of event %d) is consumed by nothing in this release", r.id, e.Seq, e.Type, e.Key, e.Ref)
-	}
-	r.drain()
-}
-
-// Gate is called first by each durable operation that counts as a step in debug mode. In debug mode
-// it waits for a RunStepped event, which admits one operation. The caller must check its conditions
-// after Gate, because they may change during the wait.
-func (b *Branch) Gate(s *Scope) {
-	b.enter()
-	b.heed(s)
-	c := &b.run.control
-	for c.gated && c.allowed == 0 {
-		b.wait("a command to do one step", "", &c.gate)
-	}
-	if c.gated {
-		c.allowed--
-	}
-}
-
 // Stepping reports whether the run is in debug mode, in which each operation needs a RunStepped
 // event.
 func (r *Run) Stepping() bool { return r.control.gated }
@@ -135,13 +105,55 @@ func (r *Run) Stepping() bool { return r.control.gated }
 // AtGate reports whether a branch waits for a RunStepped event.
 func (r *Run) AtGate() bool { return r.control.gate.subs.list.n > 0 }
 
-// notifier wakes all its subscribers, in the order in which they subscribed.
-type notifier struct{ subs subscribers }
-
-func (l *notifier) subscribe(s *subscription) { l.subs.subscribe(s) }
-
-func (l *notifier) tell() {
-	for told := true; told; {
-		_, told = l.subs.tell(nil)
+// halt suspends code that requests more operations than the unchanged part of an older run's log
+// contains (see [Keep]). The code continues when the events behind that part were read.
+func (r *Run) halt() {
+	for r.current != nil && len(r.feed) > 0 && r.boundary(&r.feed[0]) {
+		b := r.current
+		r.control.halted = b
+		b.suspend()
 	}
+}
+
+// boundary reports whether the event ends the unchanged part.
+func (r *Run) boundary(e *event.Event) bool {
+	return e.Type == event.RunPaused && e.Next != ""
+}
+
+func (r *Run) kept() int {
+	if r.state.Spec == nil {
+		return 0
+	}
+	return r.state.Spec.Kept
+}
+
+// carried is an operation or a recorded value that was taken over from behind the unchanged part of
+// an older log. Its events are in the log of this run, between the pause and its end. It has no
+// effect until the code requests it.
+type carried struct {
+	created event.Event
+	end     *event.Event // event that ended the operation; nil if it has not taken effect
+}
+
+// carry stores a carried operation until the code requests it.
+func (r *Run) carry(e *event.Event) {
+	c := &carried{created: *e}
+	if r.carried == nil {
+		r.carried, r.carriedRefs = map[string]*carried{}, map[uint64]*carried{}
+	}
+	r.carried[e.Key], r.carriedRefs[e.Seq] = c, c
+}
+
+// carriedEnd stores the outcome of a carried operation. It reports false if the event does not
+// belong to a carried operation.
+func (r *Run) carriedEnd(e *event.Event) bool {
+	c := r.carriedRefs[e.Ref]
+	if c == nil {
+		return false
+	}
+	if e.Type != event.ChildStarted {
+		end := *e
+		c.end = &end
+	}
+	return true
 }

@@ -221,19 +221,6 @@ func (r *Run) release() {
 	r.root.cancel(ErrDeadlock)
 }
 
-// fallen returns the ending of a run whose code has returned how. If the run was deadlocked, the
-// ending is the failure of the deadlock.
-func (r *Run) fallen(how Ending) Ending {
-	if r.deadlock == nil || how.Failure == r.deadlock {
-		return how
-	}
-	f := *r.deadlock
-	if how.Failure != nil {
-		f.Causes = append(slices.Clip(f.Causes), how.Failure)
-	}
-	return Ending{Type: event.RunFailed, Failure: &f}
-}
-
 // deadlockFailure returns the stored form of the error of a deadlock.
 func (r *Run) deadlockFailure(knots []*Branch) *event.Failure {
 	if r.deadlock != nil {

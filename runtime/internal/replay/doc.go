@@ -19,4 +19,19 @@
 // Code runs only as the consequence of an outside event, at the position of that event in the log.
 // Everything that the code observes is a function of the log before that position. So the same log
 // always leads to the same execution, including the outcome of races.
+//
+// Files:
+//
+//   - run.go: the Run as its driver sees it
+//   - apply.go: the path of an event from the driver to the branches that it makes runnable, and of
+//     the commands of their code to the log
+//   - branch.go: what each operation of the code begins with, and its key; op.go: operations with
+//     an outcome, such as steps; wait.go: how a branch blocks until there is an outcome
+//   - coroutine.go, list.go: what branches and waits are made of
+//   - child.go, topic.go, hook.go, ask.go, select.go: children, messages and other waits; scope.go:
+//     what ends them early
+//   - record.go, rand.go, stream.go, version.go: values of the code
+//   - ending.go, undo.go: how a run ends, and its compensations; deadlock.go: runs that cannot end
+//   - control.go: pauses, debug mode, and the part of an older run's log; keep.go: that part
+//   - mismatch.go, renamed.go, stray.go, position.go: why and where code does not match its log
 package replay

@@ -110,6 +110,16 @@ func describe(e *event.Event) string {
 	return s
 }
 
+func describeWait(kind event.WaitKind, topic string) string {
+	if topic == "" {
+		return kind.String()
+	}
+	if kind == event.WaitHook {
+		return fmt.Sprintf("%s of hook %s", kind, topic)
+	}
+	return fmt.Sprintf("%s of topic %s", kind, topic)
+}
+
 // Operations names the recorded operation and the requested one. It omits data that differs between
 // runs with the same log and code: keys, ordinals and payloads.
 func (e *MismatchError) Operations() string {

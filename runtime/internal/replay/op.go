@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -63,6 +62,57 @@ func (op *Op) Deadline() time.Time {
 // has not ended.
 func (op *Op) CancelCause() error { return op.scope.err }
 
+// Failed reports whether a child has ended without completing.
+func (op *Op) Failed() bool { return op.Failure != nil }
+
+// WasCanceled reports whether a child ended because it was canceled.
+func (op *Op) WasCanceled() bool { return op.ended == event.ChildCanceled }
+
+// Op returns the operation that event ref created. It returns nil if the operation has ended.
+func (r *Run) Op(ref uint64) *Op { return r.ops.Get(ref) }
+
+// Step requests a step. The scope must not have ended. same compares the recorded input with the
+// requested one and returns a description of the difference.
+func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same func(recorded []byte) string) *Op {
+	b.enter()
+	r := b.run
+	asked := event.Event{Type: event.StepCreated, Name: name, Key: key, Payload: input}
+	op, e, over := r.operation(s, &asked, func(rec *event.Event) string { return same(rec.Payload) })
+	op.Input, op.Meta = e.Payload, meta
+	if u := r.windup.undo; u != nil {
+		u.steps = append(u.steps, name)
+	}
+	if over == nil {
+		r.unstarted.push(&op.unstarted, op)
+	}
+	r.settled(op, over)
+	return op
+}
+
+// operation requests an operation under a scope. If the request matches a carried operation, it
+// returns the carried operation as c.
+func (r *Run) operation(s *Scope, asked *event.Event, same func(rec *event.Event) string) (op *Op, e *event.Event, c *carried) {
+	if c = r.takeOver(asked, same); c != nil {
+		e = &c.created
+	} else {
+		e = r.command(asked, same)
+	}
+	return r.newOp(s, e), e, c
+}
+
+// takeOver returns the carried operation that matches a request of the code: the key, type and name
+// are equal, and same reports no difference. It returns nil if there is none. The request is then a
+// command.
+func (r *Run) takeOver(asked *event.Event, same func(rec *event.Event) string) *carried {
+	r.halt()
+	c := r.carried[asked.Key]
+	if c == nil || c.created.Type != asked.Type || c.created.Name != asked.Name || compare(&c.created, same) != "" {
+		return nil
+	}
+	delete(r.carried, asked.Key)
+	return c
+}
+
 // newOp registers the operation that e has created.
 func (r *Run) newOp(s *Scope, e *event.Event) *Op {
 	op := &Op{Ref: e.Seq, Kind: e.Type.Entity(), Name: e.Name, Key: e.Key, run: r}
@@ -81,11 +131,36 @@ func (r *Run) newOp(s *Scope, e *event.Event) *Op {
 	return op
 }
 
-// Failed reports whether a child has ended without completing.
-func (op *Op) Failed() bool { return op.Failure != nil }
+// settled ends an operation if the outcome of its carried operation took effect before the request.
+func (r *Run) settled(op *Op, c *carried) {
+	if c != nil && c.end != nil {
+		r.settle(op, c.end)
+	}
+}
 
-// WasCanceled reports whether a child ended because it was canceled.
-func (op *Op) WasCanceled() bool { return op.ended == event.ChildCanceled }
+// AwaitStep blocks until the step has completed or failed.
+func (b *Branch) AwaitStep(op *Op) {
+	b.enter()
+	if !op.done {
+		b.wait("step ", op.Key, op)
+	}
+}
+
+// settle ends an operation with the outcome that the event contains.
+func (r *Run) settle(op *Op, e *event.Event) {
+	op.Payload, op.Failure, op.Attempt, op.Outcome = e.Payload, e.Failure, e.Attempt, e.Outcome
+	op.ended = e.Type
+	if e.Next != "" {
+		op.Next = e.Next
+	}
+	if e.Failure != nil && e.Failure.Code == event.CodeCanceled {
+		op.Canceled = op.scope.err
+	}
+	op.settle()
+	if op.limits != nil {
+		op.limits.timedOut()
+	}
+}
 
 // settle removes the operation from the run and resolves its promise.
 func (op *Op) settle() {
@@ -141,32 +216,6 @@ func CancelFailure(err error) *event.Failure {
 	return &event.Failure{Code: event.CodeCanceled, Message: err.Error()}
 }
 
-// Step requests a step. The scope must not have ended. same compares the recorded input with the
-// requested one and returns a description of the difference.
-func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same func(recorded []byte) string) *Op {
-	b.enter()
-	r := b.run
-	asked := event.Event{Type: event.StepCreated, Name: name, Key: key, Payload: input}
-	op, e, over := r.operation(s, &asked, func(rec *event.Event) string { return same(rec.Payload) })
-	op.Input, op.Meta = e.Payload, meta
-	if u := r.windup.undo; u != nil {
-		u.steps = append(u.steps, name)
-	}
-	if over == nil {
-		r.unstarted.push(&op.unstarted, op)
-	}
-	r.settled(op, over)
-	return op
-}
-
-// AwaitStep blocks until the step has completed or failed.
-func (b *Branch) AwaitStep(op *Op) {
-	b.enter()
-	if !op.done {
-		b.wait("step ", op.Key, op)
-	}
-}
-
 // newWait creates a wait. If it is in the log, its due time is the recorded one.
 func (b *Branch) newWait(s *Scope, kind event.WaitKind, key, topic string, due time.Time) *Op {
 	asked := event.Event{Type: event.WaitCreated, Wait: kind, Key: key, Name: topic, Due: due}
@@ -199,14 +248,4 @@ func (b *Branch) Sleep(s *Scope, due time.Time) error {
 		b.wait("sleep ", key, op)
 	}
 	return op.Canceled
-}
-
-func describeWait(kind event.WaitKind, topic string) string {
-	if topic == "" {
-		return kind.String()
-	}
-	if kind == event.WaitHook {
-		return fmt.Sprintf("%s of hook %s", kind, topic)
-	}
-	return fmt.Sprintf("%s of topic %s", kind, topic)
 }

@@ -141,14 +141,6 @@ func (e *RenamedError) Error() string {
 		e.Run, e.What, &e.Renaming, e.Fix(e.Directive))
 }
 
-// Block ends the branch and blocks the run with err. It does not return: deferred calls run, and
-// recover cannot stop the unwinding.
-func (b *Branch) Block(err error) {
-	b.enter()
-	b.run.err = err
-	b.run.abortOnError()
-}
-
 // Renamed records that a request differs from the recorded event because a name was changed. It is
 // called by the function that compares the two.
 func (b *Branch) Renamed(r *Renaming) { b.run.renamed = r }

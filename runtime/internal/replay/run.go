@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -15,15 +14,6 @@ import (
 // must not change. It runs on the main branch,
 // under the root scope of the run.
 type Program func(b *Branch, s *Scope, input []byte) Ending
-
-// Ending describes the end of a run. Type is terminal, and the other fields are as in
-// [event.Event].
-type Ending struct {
-	Type    event.Type
-	Payload []byte
-	Failure *event.Failure
-	Queue   string // queue in which the run continues as new; empty means its own queue
-}
 
 // Run executes the code of one run. It is not safe for concurrent use: one goroutine at a time
 // drives it. The code runs only while that goroutine is in a method of the Run.
@@ -121,9 +111,6 @@ func (r *Run) Err() error {
 	return r.err
 }
 
-// Op returns the operation that event ref created. It returns nil if the operation has ended.
-func (r *Run) Op(ref uint64) *Op { return r.ops.Get(ref) }
-
 // Take returns the new events since the last call. The caller must commit them in this order before
 // it carries out any of their effects.
 func (r *Run) Take() []event.Event {
@@ -153,14 +140,6 @@ func (r *Run) Reuse(b []event.Event) {
 	r.out = b[:0]
 }
 
-// append appends an event to the events that Take returns next.
-func (r *Run) append(e *event.Event) {
-	if cap(r.out) == 0 {
-		r.out = r.pool.Buffer()
-	}
-	r.out = append(r.out, *e)
-}
-
 // usualEvents is the usual number of events that are produced together. The first events of a run
 // are run_created, run_started, step_created and step_started. Later, a step ends, and the next step
 // is created and begins.
@@ -186,86 +165,6 @@ func (r *Run) Cancels() []*Op {
 	return c
 }
 
-// Replay replays recorded events in order. The run keeps their payloads, which must not change.
-// Replay may be called several times, but not after Apply. Each page except the last one must end
-// before an outside event.
-func (r *Run) Replay(events []event.Event) error {
-	for i := range events {
-		if e := &events[i]; e.Seq != r.state.Seq+1+uint64(i) {
-			r.err = fmt.Errorf("replay run %s: event %d (%s) stands at %d: %w", r.id, e.Seq, e.Type, r.state.Seq+1+uint64(i), event.ErrCorrupt)
-			return r.close()
-		}
-	}
-	r.feed = events
-	for len(r.feed) > 0 && r.err == nil {
-		e := &r.feed[0]
-		switch {
-		case r.ended:
-			r.err = fmt.Errorf("replay run %s: event %d (%s, key %q) follows the end of the run: %w", r.id, e.Seq, e.Type, e.Key, event.ErrCorrupt)
-		case r.isCommand(e):
-			r.err = r.mismatch(e, nil, "")
-		default:
-			if r.met() {
-				r.react(e)
-			}
-		}
-	}
-	err := r.close() // before feed is cleared, so that the code is unwound as part of the replay
-	r.feed = nil
-	return err
-}
-
-// Apply applies a new event that did not come from the code. It sets Seq and Since. It adjusts Time
-// so that times never decrease.
-func (r *Run) Apply(e event.Event) error {
-	switch {
-	case r.err != nil:
-		return r.err
-	case r.dying && !r.ended:
-		return errors.New("apply event: the run is closed")
-	}
-	r.exact = e.Time
-	r.complete(&e)
-	if !r.ended && r.isCommand(&e) {
-		r.err = fmt.Errorf("apply event %d (%s) to run %s: it comes from the code, not from outside", e.Seq, e.Type, r.id)
-		return r.close()
-	}
-	if err := r.note(&e); err != nil {
-		err = fmt.Errorf("apply to run %s: %w", r.id, err)
-		if !r.ended { // an error does not change a run that has ended
-			r.err = err
-			_ = r.close()
-		}
-		return err
-	}
-	// The event precedes its consequences in the log.
-	r.append(&e)
-	r.react(&e)
-	return r.close()
-}
-
-// close unwinds the code if the run has ended or cannot continue. It returns the error if the run
-// cannot continue.
-func (r *Run) close() error {
-	if r.ended || r.err != nil {
-		r.unwind()
-	}
-	return r.err
-}
-
-// Skip applies recorded events to the state without running code, for a run that is ended without
-// its code.
-func (r *Run) Skip(events []event.Event) error {
-	for i := range events {
-		if err := r.note(&events[i]); err != nil {
-			r.err = fmt.Errorf("follow the log of run %s: %w", r.id, err)
-			return r.err
-		}
-	}
-	r.ended = r.state.Run.Terminal()
-	return nil
-}
-
 // Close unwinds the code of the run. Deferred calls run, and durable operations in them do not
 // return. Without Close the coroutines of a Run leak.
 func (r *Run) Close() {
@@ -276,34 +175,34 @@ func (r *Run) Close() {
 	}
 }
 
-// note applies an event to the state of the log.
-func (r *Run) note(e *event.Event) error {
-	if err := r.state.Apply(e); err != nil {
-		return err
-	}
-	if e.Time.After(r.latest) { // even if the times in a damaged log decrease
-		r.latest = e.Time
-	}
-	return nil
-}
+// Branches returns the number of open branches.
+func (r *Run) Branches() int { return r.branches.n }
 
-// complete sets the fields of a new event that follow from its position in the log.
-func (r *Run) complete(e *event.Event) {
-	e.Seq = r.state.Seq + 1
-	if e.Time.Before(r.latest) {
-		e.Time = r.latest
-	}
-	e.Time = e.Time.UTC().Truncate(time.Millisecond) // the time as it is read back from the log
-	e.Due = event.Instant(e.Due)
-	switch {
-	case e.Ref != 0:
-		if o := r.state.Open(e.Ref); o != nil {
-			e.Since = o.Since
-			if o.Entity == event.EntityStep && endsAttempt(e.Type) {
-				e.Token = o.Token // the event closes the hook of the attempt
+// Blocked describes the wait of each open branch with its position, oldest first.
+func (r *Run) Blocked() []string {
+	var all []string
+	for n := r.branches.first; n != nil; n = n.next {
+		b := n.item
+		what := "nothing: it can continue"
+		if b.waitsFor != "" {
+			what = b.waitsFor + b.waitsForKey
+			if at := r.where(b); at != "" {
+				what += " at " + at
 			}
 		}
-	case e.Type.Creates() && e.Type != event.RunCreated:
-		e.Ref, e.Since = e.Seq, e.Time
+		all = append(all, fmt.Sprintf("branch %s waits for %s", b.path, what))
 	}
+	return all
+}
+
+// where returns the position of the call that blocks a branch. It resumes the branch to get the
+// position.
+func (r *Run) where(b *Branch) string {
+	if r.current != nil || r.dying {
+		return ""
+	}
+	r.asking = true
+	b.co.resume()
+	r.asking = false
+	return r.position
 }

@@ -151,6 +151,10 @@ func (b *Branch) limit(s *Scope, due time.Time, asked time.Duration) {
 	}
 }
 
+// TimeLimitKey returns the key of the wait that limits the duration of a run. name is the last
+// element of the workflow's name.
+func TimeLimitKey(name string) string { return name + "/timeout#1" }
+
 // timedOut ends the scope because its own timeout has passed.
 func (s *Scope) timedOut() { s.cancel(&timeoutError{s == &s.run.root, s.after}) }
 
@@ -207,35 +211,4 @@ func (s *Scope) mark(err error, all []*Scope) []*Scope {
 		all = c.mark(err, all)
 	}
 	return all
-}
-
-// mostIgnored is how many operations a branch may begin under ended scopes without waiting in
-// between. Each operation returns the error of its scope at once. So code that ignores the error
-// would never return control, and no other event could take effect, not even a termination.
-const mostIgnored = 100_000
-
-// heed counts an operation under an ended scope. If the code ignores the end of the scope for too
-// long, heed fails the run.
-//
-// The log records the failure, so that a replay ends at the same operation. If the log continues at
-// this position, the code of another build began fewer operations, and this code continues as well.
-func (b *Branch) heed(s *Scope) {
-	if s == nil || s.err == nil {
-		return
-	}
-	if b.ignored++; b.ignored < mostIgnored {
-		return
-	}
-	r := b.run
-	asked := event.Event{Type: event.CancelRequested, Key: b.path, Failure: &event.Failure{Code: event.CodeEndIgnored}}
-	if len(r.feed) > 0 {
-		if rec := &r.feed[0]; !r.isCommand(rec) || !sameOperation(rec, &asked) {
-			return
-		}
-	} else {
-		asked.Failure.Message = fmt.Sprintf("branch %s has begun %d operations since its context ended (%v) without waiting: "+
-			"return once an operation returns the error of the context, or use workflow.Detached for work that must be done nevertheless", b.path, b.ignored, s.Err())
-	}
-	rec := r.command(&asked, nil)
-	b.Fail(rec.Failure)
 }

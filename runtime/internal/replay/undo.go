@@ -148,25 +148,3 @@ func (u *Undo) describe() string {
 	}
 	return failure.Cut(u.key+": "+strings.Join(slices.Compact(u.steps), ", "), mostTold)
 }
-
-// crashed ends the run because a branch has panicked. The registered compensations are executed
-// nevertheless. The other branches are unwound before, because they may wait for events that never
-// happen.
-func (r *Run) crashed(how Ending) {
-	switch {
-	case r.windup.undo != nil:
-		r.windup.undo.finish(how.Failure)
-	case r.windup.begun:
-		r.unwindBut(r.windup.by)
-	case r.undos.n > 0:
-		r.windup.begun = true
-		r.unwindBut(nil)
-		r.open(r.name+"/undo", func(b *Branch) {
-			ending := b.compensate(r.fallen(how))
-			b.awaitClosing()
-			r.end(ending)
-		})
-	default:
-		r.end(r.fallen(how))
-	}
-}

@@ -1,0 +1,159 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/failure"
+)
+
+// Ending describes the end of a run. Type is terminal, and the other fields are as in
+// [event.Event].
+type Ending struct {
+	Type    event.Type
+	Payload []byte
+	Failure *event.Failure
+	Queue   string // queue in which the run continues as new; empty means its own queue
+}
+
+func (r *Run) requestCancel(e *event.Event) {
+	switch {
+	case r.state.Run != event.StatePending:
+		r.root.cancel(ErrCanceled)
+	case e.Failure != nil:
+		r.end(Ending{Type: event.RunFailed, Failure: e.Failure})
+	default:
+		r.end(Ending{Type: event.RunCanceled, Failure: &event.Failure{Code: event.CodeCanceled, Message: cancelText(e.Reason)}})
+	}
+}
+
+func cancelText(reason string) string {
+	if reason == "" {
+		return "canceled before it started"
+	}
+	return "canceled before it started: " + reason
+}
+
+// end appends the terminal event of the ending to the log.
+func (r *Run) end(how Ending) {
+	r.strayed()
+	r.abortOnError()
+	asked := event.Event{Type: how.Type, Payload: how.Payload, Failure: how.Failure}
+	if how.Type == event.RunContinued {
+		asked.Next = event.NextRunID(r.id, r.state.Seq+1, r.now)
+		if how.Queue != "" {
+			asked.Spec = &event.Spec{Queue: how.Queue}
+		}
+	}
+	rec := r.command(&asked, func(rec *event.Event) string {
+		if rec.Failure != nil && how.Failure != nil && rec.Failure.Code != how.Failure.Code {
+			return describeFailures(rec.Failure, how.Failure)
+		}
+		return sameJSON(rec.Payload, how.Payload)
+	})
+	r.ended = rec != nil
+}
+
+func describeFailures(recorded, asked *event.Failure) string {
+	return fmt.Sprintf("- %s: %s\n+ %s: %s", recorded.Code, recorded.Message, asked.Code, asked.Message)
+}
+
+// fallen returns the ending of a run whose code has returned how. If the run was deadlocked, the
+// ending is the failure of the deadlock.
+func (r *Run) fallen(how Ending) Ending {
+	if r.deadlock == nil || how.Failure == r.deadlock {
+		return how
+	}
+	f := *r.deadlock
+	if how.Failure != nil {
+		f.Causes = append(slices.Clip(f.Causes), how.Failure)
+	}
+	return Ending{Type: event.RunFailed, Failure: &f}
+}
+
+// crashed ends the run because a branch has panicked. The registered compensations are executed
+// nevertheless. The other branches are unwound before, because they may wait for events that never
+// happen.
+func (r *Run) crashed(how Ending) {
+	switch {
+	case r.windup.undo != nil:
+		r.windup.undo.finish(how.Failure)
+	case r.windup.begun:
+		r.unwindBut(r.windup.by)
+	case r.undos.n > 0:
+		r.windup.begun = true
+		r.unwindBut(nil)
+		r.open(r.name+"/undo", func(b *Branch) {
+			ending := b.compensate(r.fallen(how))
+			b.awaitClosing()
+			r.end(ending)
+		})
+	default:
+		r.end(r.fallen(how))
+	}
+}
+
+// Panic is the value with which the code of a branch panicked.
+type Panic struct {
+	Branch string // path of the branch
+	Opened string // position at which it was opened, as file:line; empty for the main branch
+	Value  any
+	Stack  []byte
+}
+
+// crashUnknown describes the end of a branch if printing its panic value ends the coroutine.
+var crashUnknown = crash{text: "its value calls runtime.Goexit when it is printed"}
+
+func panicEnding(c *crash, p *Panic) Ending {
+	if rp, ok := p.Value.(*recordPanicError); ok {
+		p.Stack = []byte(rp.failure.Stack)
+	}
+	stack := p.Stack
+	if p.Opened != "" {
+		stack = fmt.Appendf(stack, "branch %s was opened at\n\t%s\n", p.Branch, p.Opened)
+	}
+	return Ending{Type: event.RunFailed, Failure: failure.Panicked(fmt.Sprintf("panic in branch %s: %s", p.Branch, c.text), stack)}
+}
+
+// forget removes a branch that has ended.
+func (r *Run) forget(b *Branch) {
+	b.finished = true
+	b.waiter.over()
+	b.place.remove()
+	b.runnable.remove()
+	b.co, b.code, b.ordinals, b.rng, b.chacha = nil, nil, ordinals{}, nil, nil
+	if r.branches.n == 1 {
+		r.windup.alone.tell()
+	}
+}
+
+// unwind ends all branches, newest first. The run cannot continue after that.
+func (r *Run) unwind() {
+	r.dying = true
+	for r.branches.last != nil {
+		b := r.branches.last.item
+		if b.co == nil {
+			r.forget(b) // the code of the branch has not begun
+			continue
+		}
+		r.resume(b)
+	}
+}
+
+// unwindBut ends all branches except keep, newest first, while the run continues.
+func (r *Run) unwindBut(keep *Branch) {
+	r.dying = true
+	for n := r.branches.last; n != nil; {
+		b := n.item
+		n = n.prev
+		switch {
+		case b == keep:
+		case b.co == nil:
+			r.forget(b)
+		default:
+			r.resume(b)
+		}
+	}
+	r.dying = false
+}
