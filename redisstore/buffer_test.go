@@ -93,3 +93,55 @@ func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
 		}
 	})
 }
+
+// hiding is a hook that returns no error, as the example of redis.Client.AddHook.
+type hiding struct{ redis.Hook }
+
+func (hiding) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (hiding) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		_ = next(ctx, cmd)
+		return nil
+	}
+}
+
+func (hiding) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		_ = next(ctx, cmds)
+		return nil
+	}
+}
+
+// TestCommit_AnErrorThatAHookHidesIsNotSuccess proves that a commit whose answer was lost is not
+// taken for committed if a hook of the client hides the error.
+func TestCommit_AnErrorThatAHookHidesIsNotSuccess(t *testing.T) {
+	server, prefix := redistest.Shared(t), redistest.Prefix()
+	good := openURL(t, with(server.URL(), "prefix="+prefix))
+	defer good.Close()
+	p := redistest.NewProxy(t, server.Addr)
+	client := closing(t, redis.NewClient(&redis.Options{Addr: p.Addr}))
+	st, err := redisstore.New(client, redisstore.Config{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	w := newWriter(t, good, st, 2)
+	w.commit(w.runs) // before the first answer is lost
+	client.AddHook(hiding{})
+	for n := 1; n <= 2; n++ {
+		runs := w.runs[:n]
+		commits := make([]store.Commit, n)
+		for i, r := range runs {
+			commits[i] = r.log.Commit(r.fence, r.log.Work()...)
+		}
+		p.Do(func(bool, []byte) redistest.Verdict { return redistest.Drop })
+		answers, err := st.Commit(t.Context(), commits)
+		if err == nil {
+			t.Errorf("%d commits without an answer: got %+v, want an error", n, answers)
+		}
+		p.Do(nil)
+		w.settle(runs, commits, func() ([]store.Committed, error) { return st.Commit(w.ctx, commits) })
+	}
+	w.verify(good)
+}

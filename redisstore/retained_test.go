@@ -29,8 +29,14 @@ type looks struct {
 	claims func(do func() error) error // executes a claim by calling do; nil to execute it directly
 }
 
-func (l *looks) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (l *looks) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (l *looks) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *looks) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		one := func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds[0]) }
+		return l.ProcessPipelineHook(one)(ctx, []redis.Cmder{cmd})
+	}
+}
 
 func (l *looks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {

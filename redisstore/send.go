@@ -99,12 +99,17 @@ func insist(ctx context.Context, calls []*call, send sender) {
 }
 
 // send sends scripts in one pipeline. A cluster client follows the redirections of moved
-// partitions, and sends no script twice otherwise.
+// partitions, and sends no script twice otherwise. A single script to a server that is no cluster
+// needs no pipeline.
 func (s *Store) send(ctx context.Context, calls []*call, whole bool) []*call {
 	if size := sizeOf(calls); size > large {
 		return s.sendByNode(ctx, calls, whole, func(node redis.Cmdable, calls []*call) []*call {
 			return pipelined(ctx, allow(node, size).Pipeline(), calls, whole)
 		})
+	}
+	if server, ok := s.client.(*redis.Client); ok && len(calls) == 1 {
+		c := calls[0].command(ctx, whole)
+		return settle(calls, []redis.Cmder{c}, server.Process(ctx, c))
 	}
 	pipe, ok := s.pipes.Get().(redis.Pipeliner)
 	if !ok {
@@ -165,8 +170,8 @@ func queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool)
 	_ = pipe.BatchProcess(ctx, queued...) // a pipeline only queues the commands, without an error
 }
 
-// settle sets the results of scripts from their commands in the pipeline. It returns the scripts
-// that were refused. failed is the error of the pipeline.
+// settle sets the results of scripts from their commands. It returns the scripts that were refused.
+// failed is the error of the pipeline, or of the only command.
 func settle(calls []*call, commands []redis.Cmder, failed error) (again []*call) {
 	lost := failed != nil // true if the pipeline failed and no command has an error of its own
 	for i, c := range calls {
@@ -179,12 +184,19 @@ func settle(calls []*call, commands []redis.Cmder, failed error) (again []*call)
 		}
 	}
 	for _, c := range calls {
-		if lost {
+		switch {
+		case lost:
 			c.err = failed
+		case c.err == nil && c.reply == nil: // every script returns a value
+			c.err = errHidden
 		}
 	}
 	return again
 }
+
+// errHidden reports a script without an answer and without an error. If a hook of the client
+// returns nil instead of the error of a command, the error is lost.
+var errHidden = errors.New("the client has returned neither an answer nor an error: a hook of the client must return the error of the next hook")
 
 // refused reports whether err proves that a script was not executed and can be repeated at once.
 func refused(err error) bool {
