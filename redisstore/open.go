@@ -242,14 +242,18 @@ type serverClock struct {
 	wall    func() time.Time     // wall clock of the machine
 	elapsed func() time.Duration // monotonic clock of the process
 	asking  atomic.Bool
+	last    atomic.Pointer[serverTime] // last answer of the server; nil if there is none
 
 	mu    sync.Mutex
-	known bool
-	shown time.Time     // time in the last answer of the server
-	taken time.Duration // monotonic time of that answer
-	trip  time.Duration // duration of that request
+	trip  time.Duration // duration of the request that was answered by last
 	asked time.Duration // monotonic time of the last request
 	then  time.Time     // wall time of the last request
+}
+
+// serverTime is an answer of the server.
+type serverTime struct {
+	shown time.Time     // time in the answer
+	taken time.Duration // monotonic time of the answer
 }
 
 var _ store.Clock = (*serverClock)(nil)
@@ -262,12 +266,11 @@ func newServerClock() *serverClock {
 // Now returns the estimated time of the server. Before the first answer it returns the time of the
 // machine.
 func (c *serverClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.known {
+	last := c.last.Load()
+	if last == nil {
 		return c.wall()
 	}
-	return c.shown.Add(c.elapsed() - c.taken)
+	return last.shown.Add(c.elapsed() - last.taken)
 }
 
 // AfterFunc calls f in its own goroutine after d.
@@ -291,7 +294,8 @@ const (
 func (c *serverClock) old() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.known || c.elapsed()-c.asked > clockAge || c.jumped(c.elapsed(), c.wall())
+	now := c.elapsed()
+	return c.last.Load() == nil || now-c.asked > clockAge || c.jumped(now, c.wall())
 }
 
 // jumped reports whether the wall clock and the monotonic clock have diverged since the last
@@ -307,9 +311,10 @@ func (c *serverClock) jumped(now time.Duration, wall time.Time) bool {
 func (c *serverClock) observe(shown time.Time, sent, received time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	trip, wall := received-sent, c.wall()
-	if !c.known || trip <= 2*c.trip || received-c.taken > 2*clockAge || c.jumped(received, wall) {
-		c.known, c.shown, c.taken, c.trip = true, shown.Add(trip/2).Round(0), received, trip
+	trip, wall, last := received-sent, c.wall(), c.last.Load()
+	if last == nil || trip <= 2*c.trip || received-last.taken > 2*clockAge || c.jumped(received, wall) {
+		c.last.Store(&serverTime{shown.Add(trip / 2).Round(0), received})
+		c.trip = trip
 	}
 	c.asked, c.then = received, wall
 }
