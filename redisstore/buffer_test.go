@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
 )
 
 // hasty commits repeatedly, cancels most of these calls while they are in progress, and clears
@@ -40,9 +43,53 @@ func (w *writer) hasty(runs []*written, rounds int) {
 	}
 }
 
-// TestCommit_ReusesNothingThatIsStillBeingSent proves that a buffer is not reused while it is being
-// sent, even if the context is canceled, the connection fails, or a script has to be loaded.
-func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
+// hastyCreates is like hasty for creations of the given number of runs. It returns the runs.
+func (w *writer) hastyCreates(together, rounds int) (runs []*written) {
+	for range rounds {
+		creates, fresh := make([]store.Create, together), make([]*written, together)
+		for i := range creates {
+			spec, slot := event.Spec{Workflow: orders.Workflow, Queue: orders.Queue}, event.RandomSlot()
+			if rand.N(2) == 0 { // such a creation has more arguments
+				spec.WorkflowID = fmt.Sprintf("order-%d", rand.Uint64())
+				spec.Tags = map[string]string{"tag": fmt.Sprint(rand.Uint64())}
+				slot = event.SlotOf(spec.WorkflowID)
+			}
+			fresh[i] = &written{log: storetest.NewLog(w.ids, w.st.Clock(), event.NewRunID(time.Now(), slot), spec)}
+			creates[i] = fresh[i].log.Create()
+			fresh[i].frames = [][]byte{creates[i].Frame}
+		}
+		patience := 500 * time.Microsecond
+		for answered := false; !answered; {
+			reused := slices.Clone(creates)
+			ctx, cancel := context.WithTimeout(w.ctx, rand.N(patience))
+			got, err := w.st.Create(ctx, reused)
+			cancel()
+			clear(reused)
+			patience *= 2
+			answered = err == nil
+			for i, c := range got {
+				if answered = answered && !store.Unknown(c.Err); answered && (c.Err != nil || c.Run != creates[i].Run) {
+					w.t.Errorf("create run %s: got %+v", creates[i].Run, c)
+					return runs
+				}
+			}
+			if w.ctx.Err() != nil {
+				w.t.Errorf("create: %v", err)
+				return runs
+			}
+			if !answered {
+				w.again.Add(1)
+			}
+		}
+		runs = append(runs, fresh...)
+	}
+	return runs
+}
+
+// underFaults runs a test on a single server and on a cluster. The connections of the writer fail,
+// and the servers forget their scripts, so the client sends scripts a second time from the same
+// buffer. The test fails if the store does not contain exactly what the writer has written.
+func underFaults(t *testing.T, runs int, test func(w *writer, rounds int)) {
 	eachServer(t, func(t *testing.T, url string, addrs []string, dial func(redistest.Harm) redis.UniversalClient) {
 		prefix := redistest.Prefix()
 		good := openURL(t, with(url, "prefix="+prefix))
@@ -59,14 +106,14 @@ func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer st.Close()
-		w := newWriter(t, good, st, 60)
+		w := newWriter(t, good, st, runs)
 		rounds := 12
 		if *everyLayout { // set by make soak
 			rounds = 100
 		}
 		stop := make(chan struct{})
-		var flusher, all sync.WaitGroup
-		flusher.Go(func() { // flushes the scripts, so the client sends them a second time from the same buffer
+		var flusher sync.WaitGroup
+		flusher.Go(func() {
 			for n := 0; ; n++ {
 				select {
 				case <-stop:
@@ -80,10 +127,7 @@ func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
 				_ = c.Close()
 			}
 		})
-		for runs := range slices.Chunk(w.runs, 10) {
-			all.Go(func() { w.hasty(runs, rounds) })
-		}
-		all.Wait()
+		test(w, rounds)
 		close(stop)
 		flusher.Wait()
 		w.verify(good)
@@ -91,6 +135,43 @@ func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
 		if w.again.Load() < 50 {
 			t.Errorf("%d calls were given up: the test proves nothing", w.again.Load())
 		}
+	})
+}
+
+// TestCommit_ReusesNothingThatIsStillBeingSent proves that a buffer is not reused while it is being
+// sent, even if the context is canceled, the connection fails, or a script has to be loaded.
+func TestCommit_ReusesNothingThatIsStillBeingSent(t *testing.T) {
+	underFaults(t, 60, func(w *writer, rounds int) {
+		var all sync.WaitGroup
+		for _, together := range []int{1, 10} { // a single commit is sent without a pipeline
+			half := w.runs[:30]
+			if together == 1 {
+				half = w.runs[30:]
+			}
+			for runs := range slices.Chunk(half, together) {
+				all.Go(func() { w.hasty(runs, rounds) })
+			}
+		}
+		all.Wait()
+	})
+}
+
+// TestCreate_ReusesNothingThatIsStillBeingSent is like
+// TestCommit_ReusesNothingThatIsStillBeingSent for creations.
+func TestCreate_ReusesNothingThatIsStillBeingSent(t *testing.T) {
+	underFaults(t, 1, func(w *writer, rounds int) {
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		for n := range 12 {
+			together := []int{1, 10}[n%2]
+			all.Go(func() {
+				runs := w.hastyCreates(together, rounds)
+				mu.Lock()
+				defer mu.Unlock()
+				w.runs = append(w.runs, runs...)
+			})
+		}
+		all.Wait()
 	})
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -19,14 +17,17 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	calls, usual := make([]*call, len(commits)), takeBuffers(len(commits))
-	defer returnBuffers(usual)
+	buffer := usualCalls.take(len(commits))
+	defer usualCalls.give(buffer)
+	var keys strings.Builder
+	keys.Grow(len(commits) * s.parts[len(s.parts)-1].hotSize())
 	for i := range commits {
 		if err := errors.Join(commits[i].CheckPublish(), checkStatus(commits[i].Run, commits[i].Status), s.continues(&commits[i])); err != nil {
 			return nil, err
 		}
-		calls[i] = s.commit(&commits[i], &(*usual)[i])
+		buffer.calls = append(buffer.calls, s.commit(&commits[i], &buffer.each[i], &keys))
 	}
+	calls := buffer.calls
 	err := s.doEach(ctx, calls...)
 	if err == nil {
 		err = s.commitAgain(ctx, commits, calls)
@@ -101,35 +102,23 @@ type usualCall struct {
 	bytes        [3]bytesArg
 }
 
-// buffers keeps the buffers of calls for reuse, about a thousand bytes per commit. A buffer is
-// returned only after its call was answered, so nothing refers to it then.
-var buffers = sync.Pool{New: func() any { return &[]usualCall{} }}
-
-func takeBuffers(n int) *[]usualCall {
-	all := buffers.Get().(*[]usualCall)
-	*all = slices.Grow((*all)[:0], n)[:n]
-	return all
-}
-
-func returnBuffers(all *[]usualCall) {
-	clear(*all)
-	buffers.Put(all)
-}
+var usualCalls buffers[usualCall]
 
 // commit returns the call for a commit. It uses one of the short scripts if the commit permits it,
-// as nearly all commits do.
-func (s *Store) commit(c *store.Commit, u *usualCall) *call {
+// as nearly all commits do. The keys of a short script are substrings of keys, so that they take no
+// allocation of their own.
+func (s *Store) commit(c *store.Commit, u *usualCall, keys *strings.Builder) *call {
 	if c.Frame == nil || c.Next != nil || c.Consume > 0 || len(c.Send) > 0 || len(c.Publish) > 0 || c.Closing || c.HoldBack > 0 || c.FailureGroup != nil || c.Exempt != store.ExemptUnchanged {
 		return s.commitAny(c)
 	}
 	switch {
 	case c.Effect == store.EffectNone:
-		u.prepare(s, scriptAppend, c)
+		u.prepare(s, scriptAppend, c, keys)
 		u.texts.progress = flag(c.Progress, "p")
 		u.call.args = append(u.args[:0], &u.bytes[0], &u.bytes[1], &u.bytes[2], &u.texts.progress)
 		return &u.call
 	case c.Effect == store.EffectFinish && c.WorkflowID == "" && c.Progress && c.Status != "":
-		u.prepare(s, scriptFinish, c)
+		u.prepare(s, scriptFinish, c, keys)
 		u.texts.at = s.at()
 		u.call.args = append(u.args[:0], &u.texts.at, &u.bytes[0], &u.bytes[1], &u.bytes[2], &horizonText, &retentionText)
 		return &u.call
@@ -140,9 +129,9 @@ func (s *Store) commit(c *store.Commit, u *usualCall) *call {
 // prepare sets the arguments that both short scripts have: the required beginning of the header,
 // its new beginning, and the frame. A new status follows the new beginning as one byte, which is
 // omitted if the status does not change.
-func (u *usualCall) prepare(s *Store, script *script, c *store.Commit) {
+func (u *usualCall) prepare(s *Store, script *script, c *store.Commit, keys *strings.Builder) {
 	p := s.partitionOf(c.Run)
-	u.keys[0], u.keys[1] = p.hot(short(c.Run))
+	u.keys[0], u.keys[1] = p.hot(short(c.Run), keys)
 	u.call = call{script: script, p: p, keys: u.keys[:], buffer: u.all[:], size: len(c.Frame)}
 	now := header{wid: digestOf(c.WorkflowID), queueState: store.StateOwned, fence: c.Fence, last: c.Prev, seq: c.First - 1}
 	then := now
@@ -194,7 +183,9 @@ func (s *Store) commitAny(c *store.Commit) *call {
 	}
 	call.args = append(call.args, packPublications(c.Publish)...)
 	if c.Effect == store.EffectContinue {
-		call.args = s.describe(call.args, c.Continue, "", nil)
+		args := arguments{list: call.args}
+		s.describe(&args, c.Continue, "", nil)
+		call.args = args.list
 		call.size += len(c.Continue.Frame)
 	}
 	return call

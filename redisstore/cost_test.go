@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,6 +169,77 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 		key := "{flowgen:0}1m:" + strings.TrimPrefix(string(c.Run), "wrun_")
 		if enc := must(admin.ObjectEncoding(ctx, key).Result()); enc != "listpack" {
 			t.Fatalf("metadata is kept as a %s, want a listpack", enc)
+		}
+	}
+}
+
+// TestCost_RequestsAllocateLittle bounds the allocations of a request. Of the allocations that it
+// counts, go-redis makes one for each command, four for each answer that is a list, and three to six
+// for each request.
+func TestCost_RequestsAllocateLittle(t *testing.T) {
+	const rounds = 20
+	ctx, server := t.Context(), redistest.Start(t)
+	st := openURL(t, server.URL())
+	defer st.Close()
+	route, session := store.Route{Queue: "default", Workflow: "orders.fulfil"}, store.SessionID("wses_1")
+	for p := range st.Partitions() {
+		if err := st.OpenSession(ctx, store.Session{ID: session, Partition: p, TTL: time.Minute, Routes: []store.Route{route}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	creates := func(n int, owned bool) (all [rounds + 1][]store.Create) { // AllocsPerRun calls its function one more time
+		for i := range all {
+			for slot := range n {
+				c := store.Create{Run: event.NewRunID(time.Now(), uint16(slot)), Route: route, Frame: []byte("first"), Seq: 1, CommitID: event.NewCommitID()}
+				if owned {
+					c.Owner = &store.Owner{Session: session, Token: event.NewToken()}
+				}
+				all[i] = append(all[i], c)
+			}
+		}
+		return all
+	}
+	allocs := func(all [rounds + 1][]store.Create) float64 {
+		i := 0
+		return testing.AllocsPerRun(rounds, func() {
+			for _, got := range must(st.Create(ctx, all[i])) {
+				if got.Err != nil {
+					t.Fatal(got.Err)
+				}
+			}
+			i++
+		})
+	}
+	one, many := creates(1, true), creates(32, true)
+	got := map[string]float64{
+		"create 1 run": allocs(creates(1, false)), "create 32 runs": allocs(creates(32, false)), "create 1 owned run": allocs(one), "create 32 owned runs": allocs(many),
+	}
+	for name, runs := range map[string][]store.Create{"append to 1 run": one[0], "append to 32 runs": many[0]} {
+		commits := make([]store.Commit, len(runs))
+		for i, r := range runs {
+			commits[i] = store.Commit{Run: r.Run, Fence: r.Owner.Fence(), CommitID: r.CommitID, Frame: r.Frame, Last: r.Seq, Status: event.StatusRunning}
+		}
+		got[name] = testing.AllocsPerRun(rounds, func() {
+			for i := range commits {
+				c := &commits[i]
+				c.Prev, c.CommitID, c.First, c.Last = c.CommitID, event.NewCommitID(), c.Last+1, c.Last+2
+			}
+			for _, got := range must(st.Commit(ctx, commits)) {
+				if got.Err != nil {
+					t.Fatal(got.Err)
+				}
+			}
+		})
+	}
+	t.Log(got)
+	if build, _ := debug.ReadBuildInfo(); slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("pools drop objects at random under the race detector")
+	}
+	for name, most := range map[string]float64{
+		"create 1 run": 13, "create 32 runs": 275, "create 1 owned run": 16, "create 32 owned runs": 375, "append to 1 run": 8, "append to 32 runs": 48,
+	} {
+		if got[name] > most {
+			t.Errorf("%s: %.0f allocations, want at most %.0f", name, got[name], most)
 		}
 	}
 }

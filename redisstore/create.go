@@ -17,7 +17,8 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
-	calls, answers := make([]*call, 0, len(runs)), make([]store.Created, len(runs))
+	buffer, answers := newRuns.take(len(runs)), make([]store.Created, len(runs))
+	defer newRuns.give(buffer)
 	for i := range runs {
 		if answers[i].Err = runs[i].Check(); answers[i].Err != nil {
 			continue
@@ -26,11 +27,12 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 			return nil, err
 		}
 		if runs[i].Collect != nil {
-			calls = append(calls, s.collecting(&runs[i]))
+			buffer.calls = append(buffer.calls, s.collecting(&runs[i]))
 			continue
 		}
-		calls = append(calls, s.creation(&runs[i]))
+		buffer.calls = append(buffer.calls, s.creation(&runs[i], &buffer.each[i]))
 	}
+	calls := buffer.calls
 	if err := s.doEach(ctx, calls...); err != nil {
 		return nil, fmt.Errorf("create %d runs: %w", len(runs), err)
 	}
@@ -72,36 +74,53 @@ func (s *Store) routed(c *store.Create) error {
 // collecting returns the call of the script that starts or joins a collecting run.
 func (s *Store) collecting(c *store.Create) *call {
 	p, g, item := s.partitionOf(c.Run), c.Collect, c.Items[0]
-	args := append(make([]any, 0, 32),
+	args := arguments{list: []any{
 		s.at(), widKey(g.Key), flag(g.Keep, "k"), durationMillis(g.Quiet), durationMillis(g.Most), g.Full, string(item.ID), packItem(item),
-		store.Horizon.Milliseconds())
+		store.Horizon.Milliseconds(),
+	}}
+	s.describe(&args, c, "", nil)
 	return &call{
-		script: scriptCollect, p: p, keys: []string{p.meta(short(c.Run))}, args: s.describe(args, c, "", nil), size: len(c.Frame) + len(item.Body),
+		script: scriptCollect, p: p, keys: []string{p.meta(short(c.Run))}, args: args.list, size: len(c.Frame) + len(item.Body),
 	}
 }
 
+// newRun is a call that stores a new run, with buffers for its keys, its arguments and its answer.
+type newRun struct {
+	call
+	keys  [3]string
+	args  [36]any
+	texts [24]string
+	all   [44]any
+}
+
+var newRuns buffers[newRun]
+
 // creation returns the call of the script that stores a new run.
-func (s *Store) creation(c *store.Create) *call {
+func (s *Store) creation(c *store.Create, n *newRun) *call {
 	p, run, wid := s.partitionOf(c.Run), short(c.Run), widKey(c.WorkflowID)
-	args := append(make([]any, 0, 32), s.at(), 0)
+	args := arguments{list: n.args[:0], texts: n.texts[:0]}
+	args.text(s.at())
 	size := len(c.Frame)
 	if wid != "" || !c.Deadline.IsZero() || !c.At.IsZero() || c.Delay > 0 || len(c.Items) > 0 || c.RerunOf != "" {
-		args[1] = terms + 2*len(c.Items)
-		args = append(args,
-			deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
+		args.list = append(args.list,
+			terms+2*len(c.Items), deadline(c.Deadline), millis(c.At), max(durationMillis(c.Delay), 0), wid, int(c.Active), int(c.Finished),
 			string(c.Cancel.ID), packItem(c.Cancel), packStatus(event.StatusCompleted), short(c.RerunOf),
 		)
 		for _, item := range c.Items {
-			args = append(args, string(item.ID), packItem(item))
+			args.text(string(item.ID), packItem(item))
 			size += len(item.Body)
 		}
+	} else {
+		args.list = append(args.list, 0)
 	}
-	keys := []string{p.meta(run)}
+	keys := append(n.keys[:0], p.meta(run))
 	if c.Owner != nil {
 		session := sessionCode(c.Owner.Session)
 		keys = append(keys, p.session(session), p.owned(session))
 	}
-	return &call{script: scriptCreate, p: p, keys: keys, args: s.describe(args, c, c.CreatedBy, c.Owner), size: size}
+	s.describe(&args, c, c.CreatedBy, c.Owner)
+	n.call = call{script: scriptCreate, p: p, keys: keys, args: args.list, buffer: n.all[:], size: size}
+	return &n.call
 }
 
 // terms is the number of arguments that contain the conditions and the time of a start. Two more
@@ -110,7 +129,7 @@ const terms = 10
 
 // describe appends the script arguments that describe a new run and the outbox record that creates
 // the run.
-func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, owner *store.Owner) []any {
+func (s *Store) describe(args *arguments, c *store.Create, createdBy event.ItemID, owner *store.Owner) {
 	rest := extra{tags: c.Tags}
 	wid := widKey(c.WorkflowID)
 	if hashed(wid) {
@@ -140,12 +159,14 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 	if len(c.Uses) > 0 || c.Fair != "" {
 		h.flags |= isLimited
 	}
-	args = append(args,
-		short(c.Run), s.names.codeOf(c.Route), routeName(c.Route), (*bytesArg)(&c.Frame), h.pack(), c.Priority, packed,
-	)
+	args.text(short(c.Run), s.names.codeOf(c.Route), routeName(c.Route))
+	args.list = append(args.list, (*bytesArg)(&c.Frame))
+	args.text(h.pack())
+	args.list = append(args.list, c.Priority)
+	args.text(packed)
 	field := func(name, value string) {
 		if value != "" {
-			args = append(args, name, value)
+			args.text(name, value)
 		}
 	}
 	if len(c.Uses) > 0 || c.Fair != "" { // the script adds the position in the queue
@@ -172,7 +193,6 @@ func (s *Store) describe(args []any, c *store.Create, createdBy event.ItemID, ow
 			field("J", number(int64(c.Retention)))
 		}
 	}
-	return args
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -166,7 +167,8 @@ func (w *writer) chunks(good *redisstore.Store, r *written) []string {
 	return chunks
 }
 
-// verify fails the test unless the store contains each written frame and chunk exactly once.
+// verify fails the test unless the store contains each written run, and each frame and chunk
+// exactly once.
 func (w *writer) verify(good *redisstore.Store) {
 	w.t.Helper()
 	var loads []store.Load
@@ -180,6 +182,9 @@ func (w *writer) verify(good *redisstore.Store) {
 	for i, r := range w.runs {
 		if !reflect.DeepEqual(r.frames, got[i].Frames) {
 			w.t.Fatalf("log of run %s (-written +stored):\n%s", r.log.Run, cmp.Diff(r.frames, got[i].Frames))
+		}
+		if spec, rec := r.log.Spec, got[i].Record; rec.WorkflowID != spec.WorkflowID || !maps.Equal(rec.Tags, spec.Tags) || rec.Route != orders {
+			w.t.Fatalf("run %s: got %+v, want what was created with %+v", r.log.Run, rec, spec)
 		}
 		if chunks := w.chunks(good, r); !reflect.DeepEqual(r.chunks, chunks) {
 			w.t.Fatalf("stream of run %s (-written +stored):\n%s", r.log.Run, cmp.Diff(r.chunks, chunks))

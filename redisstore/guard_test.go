@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,7 +166,7 @@ func (g *guarded) shaped(s *script, l *storetest.Log, fence store.Fence) store.C
 		events = l.End(event.StatusCompleted)
 	}
 	c := shapes[s](l.Commit(fence, events...))
-	if got := g.commit(&c, &usualCall{}).script; got != s {
+	if got := g.commit(&c, &usualCall{}, new(strings.Builder)).script; got != s {
 		g.t.Fatalf("the commit is one for %s, want %s", got.name, s.name)
 	}
 	return c

@@ -88,7 +88,7 @@ func TestHeader_BeginsWithWhatGuardsACommit(t *testing.T) {
 		run := event.NewRunID(time.Now(), 0)
 		wid := rapid.String().Draw(t, "workflow id")
 		h.wid = digestOf(wid)
-		u.prepare(g, scriptAppend, &store.Commit{Run: run, WorkflowID: wid, Fence: h.fence, Prev: h.last, First: h.seq + 1})
+		u.prepare(g, scriptAppend, &store.Commit{Run: run, WorkflowID: wid, Fence: h.fence, Prev: h.last, First: h.seq + 1}, new(strings.Builder))
 		if guard := string(u.bytes[0]); guard != h.pack()[:guardSize] {
 			t.Fatalf("guard: got %x, want what %x begins with", guard, h.pack())
 		}
@@ -267,7 +267,7 @@ func TestCommit_ThatReadsTheLastItemLetsTheShortScriptsGoOn(t *testing.T) {
 // append returns the call of the append script for a commit.
 func (g *guarded) append(c *store.Commit) *call {
 	g.t.Helper()
-	call := g.commit(c, &usualCall{})
+	call := g.commit(c, &usualCall{}, new(strings.Builder))
 	if call.script != scriptAppend {
 		g.t.Fatalf("the commit is one for %s, want append", call.script.name)
 	}

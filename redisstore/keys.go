@@ -44,11 +44,20 @@ func (p *partition) bodies(run string) string   { return p.tag + "B:" + run }
 func (p *partition) seen(chain string) string   { return p.tag + "s:" + chain }
 func (p *partition) joined(start string) string { return p.tag + "J:" + start }
 
-// hot returns the two keys of a run that every commit uses.
-func (p *partition) hot(run string) (meta, log string) {
-	both := p.tag + "m:" + run + p.tag + "l:" + run
+// hot appends the two keys of a run that every commit uses to b, and returns them.
+func (p *partition) hot(run string, b *strings.Builder) (meta, log string) {
+	from := b.Len()
+	for _, kind := range []string{"m:", "l:"} {
+		b.WriteString(p.tag)
+		b.WriteString(kind)
+		b.WriteString(run)
+	}
+	both := b.String()[from:]
 	return both[:len(both)/2], both[len(both)/2:]
 }
+
+// hotSize returns the length of both keys that hot returns.
+func (p *partition) hotSize() int { return 2 * (len(p.tag) + len("m:") + runDigits) }
 
 // Keys of the streams of a chain.
 func (p *partition) streams(chain string) string       { return p.tag + "S:" + chain }

@@ -100,7 +100,9 @@ func (e *PartitionsError) Error() string {
 // New returns a store that uses the given client, which may connect to a server, a master that
 // Sentinel monitors, or a cluster. New sends no command. Close does not close the client.
 //
-// The client may have retries enabled. The store disables them for operations that write.
+// The client may have retries enabled. The store disables them for operations that write. A hook of
+// the client must return the error of the next hook, and must not keep a command after its return,
+// because the store reuses the arguments.
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	s, err := open(client, cfg)
 	if err != nil {

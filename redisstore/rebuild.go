@@ -317,10 +317,11 @@ func (s *Store) importing(m *store.Import, create *store.Create) *call {
 		}
 	}
 	create.Frame, create.CommitID, create.Seq = m.Frames[0], rec.Last, rec.Seq
-	described := s.describe(nil, create, "", nil)
-	described[4] = headerOfImport(m, create)
+	var described arguments
+	s.describe(&described, create, "", nil)
+	described.list[4] = headerOfImport(m, create)
 	keys := []string{p.meta(run), p.hidden(run), p.log(run), p.streams(run), p.meta(short(rec.Next)), p.hidden(short(rec.Next))}
-	return &call{script: scriptImport, p: p, keys: keys, args: slices.Concat(args, info, bodies, described), size: size}
+	return &call{script: scriptImport, p: p, keys: keys, args: slices.Concat(args, info, bodies, described.list), size: size}
 }
 
 // headerOfImport returns the header of an imported run before its end. The script changes it to the

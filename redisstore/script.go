@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -142,6 +143,51 @@ func (b *bytesArg) MarshalBinary() ([]byte, error) { return *b, nil }
 
 // MarshalBinary returns the bytes of the ID.
 func (c *cidArg) MarshalBinary() ([]byte, error) { return c[:], nil }
+
+// arguments are the arguments of a script. The texts are in a slice, because a string in list would
+// take an allocation of its own.
+type arguments struct {
+	list  []any
+	texts []string
+}
+
+// text appends texts to the arguments.
+func (a *arguments) text(texts ...string) {
+	for _, text := range texts {
+		a.texts = append(a.texts, text) // if this moves the slice, the earlier arguments keep the old one
+		a.list = append(a.list, &a.texts[len(a.texts)-1])
+	}
+}
+
+// buffers keeps the buffers of requests for reuse. The buffers of a request are given back only
+// after its calls were answered, so nothing refers to them then.
+type buffers[T any] struct{ pool sync.Pool }
+
+// buffer contains the buffers of a request: a T for each call.
+type buffer[T any] struct {
+	each  []T
+	calls []*call
+}
+
+// take returns a buffer with n zero values and no calls.
+func (b *buffers[T]) take(n int) *buffer[T] {
+	all, ok := b.pool.Get().(*buffer[T])
+	if !ok {
+		all = &buffer[T]{}
+	}
+	all.each = slices.Grow(all.each, n)[:n]
+	return all
+}
+
+// give keeps a buffer for reuse, unless it is large.
+func (b *buffers[T]) give(all *buffer[T]) {
+	if cap(all.each) <= 2*batch {
+		clear(all.each)
+		clear(all.calls)
+		all.each, all.calls = all.each[:0], all.calls[:0]
+		b.pool.Put(all)
+	}
+}
 
 // command is the command of a script that go-redis must not retry. If its answer is lost, it is
 // unknown whether the script was executed, and the caller decides whether to repeat it. A cluster
