@@ -19,7 +19,7 @@ func TestSpeed_CountsStayWithinTheirBounds(t *testing.T) {
 	}{
 		"sequential steps on Redis": {
 			[]string{"-store", "redis", "-workload", "long", "-steps", "3000"},
-			map[string]float64{"allocs_per_step": 46, "alloc_bytes_per_step": 5300, "commits_per_step": 1.05, "commands_per_step": 1.1, "server_calls_per_run": 3000 * 5.1},
+			map[string]float64{"allocs_per_step": 25, "alloc_bytes_per_step": 3300, "commits_per_step": 1.05, "commands_per_step": 1.1, "server_calls_per_run": 3000 * 5.1},
 		},
 		"sequential steps in memory": {
 			[]string{"-store", "memory:", "-workload", "long", "-steps", "3000"},
@@ -35,11 +35,11 @@ func TestSpeed_CountsStayWithinTheirBounds(t *testing.T) {
 		},
 		"short runs on Redis": {
 			[]string{"-store", "redis", "-workload", "chain", "-runs", "3000"},
-			map[string]float64{"allocs_per_step": 62, "alloc_bytes_per_step": 9500, "commits_per_step": 1.1, "commands_per_run": 4.5, "server_calls_per_run": 31},
+			map[string]float64{"allocs_per_step": 37, "alloc_bytes_per_step": 7500, "commits_per_step": 1.1, "commands_per_run": 4.5, "server_calls_per_run": 31},
 		},
 		"runs that are waited for on Redis": {
-			[]string{"-store", "redis", "-workload", "latency", "-runs", "300"},
-			map[string]float64{"commits_per_step": 1, "commands_per_run": 5, "server_calls_per_run": 26},
+			[]string{"-store", "redis", "-workload", "latency", "-runs", "1000"},
+			map[string]float64{"allocs_per_step": 105, "commits_per_step": 1, "commands_per_run": 5, "server_calls_per_run": 26},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
