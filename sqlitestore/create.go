@@ -145,7 +145,7 @@ func (t *tx) appendFrame(run int64, n uint64, frame []byte) error {
 // Collecting returns the run that collects the starts of a key. It ignores a claimed run, which may
 // still have the key after a repair.
 func (t *tx) Collecting(key string) (*run, error) {
-	return first(t.runs(selectRun+`WHERE r.collects = +? AND r.epoch = 0 ORDER BY r.key LIMIT 1`, key))
+	return t.oneRun(selectRun+`WHERE r.collects = +? AND r.epoch = 0 ORDER BY r.key LIMIT 1`, key)
 }
 
 // Joined returns the run that a start has joined.

@@ -335,7 +335,7 @@ func (t *tx) IsActive(r *run) (bool, error) {
 
 // NextInQueue returns the run that has waited longest for the workflow ID of r.
 func (t *tx) NextInQueue(r *run) (*run, error) {
-	return first(t.runs(selectRun+`WHERE r.wid = +? AND r.place = 5 /*readable r.key*/ ORDER BY r.ord LIMIT 1`, r.wid))
+	return t.oneRun(selectRun+`WHERE r.wid = +? AND r.place = 5 /*readable r.key*/ ORDER BY r.ord LIMIT 1`, r.wid)
 }
 
 // SetActive makes active the active run of the workflow ID of r.

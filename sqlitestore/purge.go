@@ -81,7 +81,7 @@ func (t *tx) Held(r *run) (protocol.Held, error) {
 // NextPurge returns the run that was due first for its purge, or nil if none is due.
 func (t *tx) NextPurge(now int64) (r *run, err error) {
 	t.purging = nil // an error of the query must not be attributed to that run
-	t.purging, err = first(t.runs(selectPurge, now))
+	t.purging, err = t.oneRun(selectPurge, now)
 	return t.purging, err
 }
 

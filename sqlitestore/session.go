@@ -24,25 +24,23 @@ type session struct {
 
 const selectSession = `SELECT id, name, expires, ttl, reason, lock, program, renewed FROM sessions `
 
+func scanSession(r row) *session {
+	return &session{
+		id: r.ColumnInt64(0), name: store.SessionID(r.ColumnText(1)), expires: r.ColumnInt64(2),
+		ttl: time.Duration(r.ColumnInt64(3)), reason: store.Reason(r.ColumnText(4)), lock: r.ColumnText(5), code: r.ColumnText(6), up: r.ColumnInt64(7),
+	}
+}
+
 func (c *conn) sessions(query string, args ...any) ([]*session, error) {
 	var found []*session
-	err := c.query(query, func(r row) error {
-		found = append(found, &session{
-			id: r.ColumnInt64(0), name: store.SessionID(r.ColumnText(1)), expires: r.ColumnInt64(2),
-			ttl: time.Duration(r.ColumnInt64(3)), reason: store.Reason(r.ColumnText(4)), lock: r.ColumnText(5), code: r.ColumnText(6), up: r.ColumnInt64(7),
-		})
-		return nil
-	}, args...)
+	err := c.query(query, func(r row) error { found = append(found, scanSession(r)); return nil }, args...)
 	return found, err
 }
 
 // session returns the row of a session, or nil if there is none.
-func (c *conn) session(name store.SessionID) (*session, error) {
-	found, err := c.sessions(selectSession+`WHERE name = +?`, string(name))
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return found[0], nil
+func (c *conn) session(name store.SessionID) (found *session, err error) {
+	err = c.query(selectSession+`WHERE name = +?`, func(r row) error { found = scanSession(r); return nil }, string(name))
+	return found, err
 }
 
 // live returns a session that is not being recovered. Otherwise it returns an error.

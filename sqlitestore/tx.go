@@ -249,7 +249,7 @@ func scanRun(r row) *run {
 	v := &run{
 		key: r.ColumnInt64(0), id: db.UnpackRun(r, 1), chain: db.UnpackRun(r, 2),
 		wid: r.ColumnInt64(3), workflowID: r.ColumnText(4), route: r.ColumnInt64(5), priority: r.ColumnInt(6),
-		queueState: store.QueueState(r.ColumnInt(7)), status: event.Status(r.ColumnText(8)),
+		queueState: store.QueueState(r.ColumnInt(7)), status: statusOf(r, 8),
 		n: uint64(r.ColumnInt64(9)), seq: uint64(r.ColumnInt64(10)), epoch: uint64(r.ColumnInt64(12)),
 		owner: r.ColumnInt64(14), session: store.SessionID(r.ColumnText(15)), ord: r.ColumnInt64(16), due: r.ColumnInt64(17),
 		recoveries: r.ColumnInt(18), incompatible: incompatible(r.ColumnText(19)), closing: r.ColumnInt(20)&isClosing != 0, exempt: r.ColumnInt(20)&isExempt != 0, inbox: r.ColumnInt(21),
@@ -271,6 +271,20 @@ func scanRun(r row) *run {
 		v.chain = v.id
 	}
 	return v
+}
+
+// statusOf returns a status. It allocates nothing for the statuses of most runs.
+func statusOf(r row, col int) event.Status {
+	var text [16]byte
+	switch n := r.ColumnBytes(col, text[:]); event.Status(text[:n]) {
+	case event.StatusPending:
+		return event.StatusPending
+	case event.StatusRunning:
+		return event.StatusRunning
+	case event.StatusCompleted:
+		return event.StatusCompleted
+	}
+	return event.Status(r.ColumnText(col))
 }
 
 // Bits of the column bits.
@@ -325,16 +339,15 @@ func (c *conn) runs(query string, args ...any) ([]*run, error) {
 
 // anyRun returns a run, deleted or not. It returns nil if the run does not exist.
 func (c *conn) anyRun(id event.RunID) (*run, error) {
-	return first(c.runs(selectRun+`WHERE r.id = +?`, id))
+	return c.oneRun(selectRun+`WHERE r.id = +?`, id)
 }
 
 func (c *conn) runByKey(key int64) (*run, error) {
-	return first(c.runs(selectRun+`WHERE r.key = +?`, key))
+	return c.oneRun(selectRun+`WHERE r.key = +?`, key)
 }
 
-func first(found []*run, err error) (*run, error) {
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return found[0], nil
+// oneRun returns the run of a query that finds at most one.
+func (c *conn) oneRun(query string, args ...any) (found *run, err error) {
+	err = c.query(query, func(r row) error { found = scanRun(r); return nil }, args...)
+	return found, err
 }

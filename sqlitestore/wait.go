@@ -211,6 +211,11 @@ type notices struct {
 	locks    []string              // locks of ended processes to which no session refers
 }
 
+// emptied returns empty notices that reuse the memory of n.
+func (n *notices) emptied() notices {
+	return notices{unread: n.unread[:0], frames: n.frames[:0], streams: n.streams[:0]}
+}
+
 // inboxChange is a change of the inbox of an owned run.
 type inboxChange struct {
 	kind    inboxKind

@@ -61,16 +61,23 @@ type writer struct {
 	patience time.Duration
 }
 
-// op is a submitted operation.
+// op is an operation.
 type op struct {
-	do     func(t *tx) error
-	answer chan error
+	work
+	answer chan error // nil if the caller executes the operation
 
 	// mu is held while the operation is executed. A caller that gives up acquires mu before it
 	// returns, so that its data are not read afterwards.
 	mu   sync.Mutex
 	left bool
 }
+
+// work is what an operation does in a transaction.
+type work interface{ do(t *tx) error }
+
+type workFunc func(t *tx) error
+
+func (f workFunc) do(t *tx) error { return f(t) }
 
 func newWriter(s *Store, c *conn) *writer {
 	return &writer{
@@ -87,10 +94,14 @@ func newWriter(s *Store, c *conn) *writer {
 // ends first, write returns ctx.Err(). do is then not executed later. If do was executed before,
 // its transaction may commit.
 func (s *Store) write(ctx context.Context, do func(t *tx) error) error {
+	return s.execute(ctx, &op{work: workFunc(do)})
+}
+
+// execute executes an operation as write does.
+func (s *Store) execute(ctx context.Context, o *op) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	o := &op{do: do}
 	if done, err := s.writer.direct(o); done {
 		return s.explain(err)
 	}
@@ -262,8 +273,9 @@ func (w *writer) try(ops []*op) error {
 	clear(w.emptied)
 	clear(w.tallies)
 	t := &w.tx
-	*t = tx{conn: w.c, s: w.s, names: &w.names, emptied: w.emptied, tallies: w.tallies}
+	*t = tx{conn: w.c, s: w.s, names: &w.names, emptied: w.emptied, tallies: w.tallies, notices: t.notices.emptied(), op: t.op}
 	t.op.Tx = t
+	t.op.Changes.Reset()
 	for _, o := range ops {
 		if err := o.execute(t); err != nil {
 			w.abort(t)
@@ -298,7 +310,7 @@ func (w *writer) try(ops []*op) error {
 func (w *writer) passOn(wakes []store.Route) {
 	for _, route := range wakes {
 		if w.s.notifier.waiters.Serve(route) {
-			w.submit(&op{do: func(t *tx) error { return t.passOn(route) }, answer: make(chan error, 1)})
+			w.submit(&op{work: workFunc(func(t *tx) error { return t.passOn(route) }), answer: make(chan error, 1)})
 		}
 	}
 }
@@ -375,25 +387,34 @@ func (w *writer) lookAround() {
 
 // perform executes do as write does. It returns the result of do, or the reason why do was refused.
 func perform[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T, error) {
-	var answer T
-	var refused error
-	err := s.write(ctx, func(t *tx) error {
-		var err error
-		answer, err = do(t)
-		refused = nil
-		if no, ok := errors.AsType[protocol.Refused](err); ok {
-			refused, err = no.Err, nil
-		}
-		return err
-	})
+	r := &request[T]{perform: do}
+	r.work = r
+	err := s.execute(ctx, &r.op)
 	if err == nil {
-		err = refused
+		err = r.refused
 	}
 	if err != nil {
 		var none T // the result was not committed
 		return none, err
 	}
-	return answer, nil
+	return r.result, nil
+}
+
+// request is an operation with a result.
+type request[T any] struct {
+	op
+	perform func(t *tx) (T, error)
+	result  T
+	refused error
+}
+
+func (r *request[T]) do(t *tx) (err error) {
+	r.refused = nil
+	r.result, err = r.perform(t)
+	if no, ok := errors.AsType[protocol.Refused](err); ok {
+		r.refused, err = no.Err, nil
+	}
+	return err
 }
 
 // refuse returns an error that becomes the result of an operation without writes. The transaction
