@@ -60,8 +60,8 @@
 //
 // schema.go contains the tables, open.go the Store. Package internal/db contains the parts that
 // do not depend on runs: connections with their statements, and the locks that prove the end of
-// a process. writer.go executes all write operations and limits the size of the log. tx.go
-// contains their transaction, and row.go the row of a run. conn.go contains the connections that
+// a process. writer.go executes all write operations, and wal.go limits the size of the
+// log. tx.go contains their transaction, and row.go the row of a run. conn.go contains the connections that
 // execute the reads. protocol.go implements the protocol on a transaction. wait.go notifies
 // waiting calls and detects changes of other processes. Each other file has one subject, with
 // the same name as in the other stores: create.go, session.go, claim.go, commit.go, outbox.go,

@@ -134,7 +134,7 @@ func open(path string, cfg Config) (*Store, error) {
 	c.leaveOut(s.damages)
 	s.notifier = newNotifier(s.ctx.Done())
 	s.writer = newWriter(s, c)
-	go s.writer.run()
+	s.writer.start()
 	go s.poll()
 	return s, nil
 }

@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,11 +41,13 @@ type writer struct {
 	queue   []*op
 	closing time.Time // time of the call of Close
 
-	commits atomic.Uint64 // number of commits of this writer
-	arrived chan struct{} // notified when the queue is not empty
-	foreign chan struct{} // notified to check whether another process has written
-	stop    chan struct{}
-	done    chan struct{}
+	commits  atomic.Uint64 // number of commits of this writer
+	arrived  chan struct{} // notified when the queue is not empty
+	foreign  chan struct{} // notified to check whether another process has written
+	unsynced chan struct{} // notified to sync the log
+	syncs    atomic.Uint64 // number of successful syncs of the log, for tests
+	stop     chan struct{}
+	done     sync.WaitGroup // ends after the goroutines of the writer
 
 	// turn is held while a transaction is executed. It guards the connection and the fields below.
 	turn    sync.Mutex
@@ -82,10 +83,10 @@ func (f workFunc) do(t *tx) error { return f(t) }
 func newWriter(s *Store, c *conn) *writer {
 	return &writer{
 		s: s, c: c, names: newNames(), emptied: map[int64]bool{}, tallies: map[tally]int{}, log: trimmer{limit: walLimit}, patience: closePatience,
-		arrived: make(chan struct{}, 1),
-		foreign: make(chan struct{}, 1),
-		stop:    make(chan struct{}),
-		done:    make(chan struct{}),
+		arrived:  make(chan struct{}, 1),
+		foreign:  make(chan struct{}, 1),
+		unsynced: make(chan struct{}, 1),
+		stop:     make(chan struct{}),
 	}
 }
 
@@ -137,7 +138,7 @@ func (w *writer) direct(o *op) (done bool, err error) {
 	}
 	err = w.try([]*op{o})
 	if w.trimDue() {
-		signal(w.arrived) // the goroutine of the writer trims the log
+		signal(w.arrived) // run trims the log
 	}
 	return true, err
 }
@@ -195,9 +196,14 @@ func (o *op) abandoned() bool {
 	return o.left
 }
 
-// run is the goroutine of the writer. It ends when the writer is closed and the queue is empty.
+// start starts the goroutines of the writer, which end when it is closed.
+func (w *writer) start() {
+	w.done.Go(w.run)
+	w.done.Go(w.syncLog)
+}
+
+// run executes queued operations. It ends when the writer is closed and the queue is empty.
 func (w *writer) run() {
-	defer close(w.done)
 	for {
 		select {
 		case <-w.arrived:
@@ -224,7 +230,7 @@ func (w *writer) close() {
 	w.closing = time.Now()
 	w.mu.Unlock()
 	close(w.stop)
-	<-w.done
+	w.done.Wait()
 }
 
 // group executes the operations that have arrived. It returns false if there are none.
@@ -293,7 +299,9 @@ func (w *writer) try(ops []*op) error {
 		w.abort(t)
 		return err
 	}
-	w.commits.Add(1)
+	if w.commits.Add(1)%syncEvery == 0 {
+		signal(w.unsynced)
+	}
 	w.s.notifier.publish(&t.notices)
 	w.passOn(t.notices.stored)
 	for _, lock := range t.notices.locks {
@@ -428,85 +436,4 @@ func signal(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-const (
-	// walLimit is the size in bytes at which readers are paused to empty the write-ahead log.
-	// Usually the log stays at a quarter of that size, because SQLite restarts the log when there
-	// are no readers.
-	walLimit = 64 << 20
-	// trimEvery is the number of transactions between two checks of the size of the log.
-	trimEvery = 64
-	// trimPatience is the time for which the writer waits for reads in progress. If they take
-	// longer, the writer waits again when the log has grown by a quarter of walLimit.
-	trimPatience = 500 * time.Millisecond
-)
-
-// trimmer limits the size of the write-ahead log.
-type trimmer struct {
-	limit   int64
-	at      int64  // size in bytes at which the log is emptied
-	checked uint64 // number of commits at the last check
-}
-
-// trimDue reports whether the size of the log must be checked.
-func (w *writer) trimDue() bool { return w.commits.Load()-w.log.checked >= trimEvery }
-
-// trim empties the write-ahead log if it is too long. Overlapping reads would prevent SQLite from
-// restarting the log. So trim prevents new reads of this process during one checkpoint.
-func (w *writer) trim() {
-	if !w.trimDue() {
-		return
-	}
-	w.log.checked = w.commits.Load()
-	info, err := os.Stat(w.s.wal)
-	if err != nil || info.Size() < max(w.log.limit, w.log.at) {
-		return
-	}
-	w.log.at = info.Size() + w.log.limit/4
-	resume, paused := w.s.readers.pause(trimPatience)
-	defer resume()
-	if !paused {
-		return
-	}
-	// A reader of another process may prevent this; a later call tries again.
-	err = w.c.ExecOnce(`PRAGMA wal_checkpoint(TRUNCATE)`)
-	if left, stat := os.Stat(w.s.wal); err == nil && stat == nil && left.Size() == 0 {
-		w.log.at = 0
-	}
-}
-
-// pause prevents new reads until resume is called, and waits for reads in progress. paused reports
-// whether these have ended in time.
-func (r *readers) pause(patience time.Duration) (resume func(), paused bool) {
-	held := make(chan *conn, readerCount)
-	r.mu.Lock()
-	r.held = held // reads that wait for a connection continue to wait
-	r.mu.Unlock()
-	var taken []*conn
-	resume = func() {
-		r.mu.Lock()
-		r.held = nil
-		r.mu.Unlock()
-		close(held)
-		for c := range held {
-			taken = append(taken, c)
-		}
-		for _, c := range taken {
-			r.free <- c
-		}
-	}
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	for range readerCount {
-		select {
-		case c := <-r.free:
-			taken = append(taken, c)
-		case c := <-held:
-			taken = append(taken, c)
-		case <-timeout.C:
-			return resume, false
-		}
-	}
-	return resume, true
 }

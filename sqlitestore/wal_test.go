@@ -59,3 +59,16 @@ func TestLog_DoesNotGrowForEverWhileSomebodyAlwaysReads(t *testing.T) {
 		t.Errorf("the log has grown to %d bytes, want at most %d", longest, atMost)
 	}
 }
+
+// TestLog_IsSyncedBetweenCheckpoints proves that the log is synced while transactions continue, so
+// that a checkpoint has few pages left to sync.
+func TestLog_IsSyncedBetweenCheckpoints(t *testing.T) {
+	s := openTest(t)
+	ctx := testContext(t)
+	check(t, s.CheckpointEvery(ctx, 0))
+	for range syncEvery {
+		_, err := s.Create(ctx, []store.Create{newRun(100)})
+		check(t, err)
+	}
+	eventually(t, "the log is synced", func() bool { return s.writer.syncs.Load() > 0 })
+}
