@@ -382,7 +382,7 @@ func (t *tx) moveRun(run event.RunID) (bool, error) {
 // damage or is too large, inHalves executes each half of the requests separately, until the failing
 // request is alone.
 func inHalves[Q, A any](ctx context.Context, s *Store, requests []Q, one func(*tx, *Q) (A, error), alone func(*Q) (A, error)) ([]A, error) {
-	answers, err := perform(ctx, s, func(t *tx) ([]A, error) {
+	answers, err := performMany(ctx, s, len(requests), func(t *tx) ([]A, error) {
 		answers := make([]A, len(requests))
 		for i := range requests {
 			var err error

@@ -65,6 +65,7 @@ type writer struct {
 // op is an operation.
 type op struct {
 	work
+	many   bool       // the operation concerns many runs
 	answer chan error // nil if the caller executes the operation
 
 	// mu is held while the operation is executed. A caller that gives up acquires mu before it
@@ -124,9 +125,10 @@ func (s *Store) execute(ctx context.Context, o *op) error {
 // direct executes an operation on the goroutine of the caller. That saves two switches between
 // goroutines, which take as long as a statement. direct waits for nothing: it returns false if the
 // writer is not idle, or if another process holds the write lock. Then the caller must submit the
-// operation.
+// operation. It also returns false for an operation on many runs: there the switches cost little per
+// run, and the operation may share a transaction with others that arrive in the meantime.
 func (w *writer) direct(o *op) (done bool, err error) {
-	if !w.turn.TryLock() {
+	if o.many || !w.turn.TryLock() {
 		return false, nil
 	}
 	defer w.turn.Unlock()
@@ -395,8 +397,13 @@ func (w *writer) lookAround() {
 
 // perform executes do as write does. It returns the result of do, or the reason why do was refused.
 func perform[T any](ctx context.Context, s *Store, do func(t *tx) (T, error)) (T, error) {
+	return performMany(ctx, s, 1, do)
+}
+
+// performMany is like perform for an operation on n runs.
+func performMany[T any](ctx context.Context, s *Store, n int, do func(t *tx) (T, error)) (T, error) {
 	r := &request[T]{perform: do}
-	r.work = r
+	r.work, r.many = r, n > 1
 	err := s.execute(ctx, &r.op)
 	if err == nil {
 		err = r.refused
