@@ -14,8 +14,8 @@
 // itself, and a failing operation does not undo the others. With [Normal], the default,
 // completed operations survive any end of the process. With [Full] they also survive a loss of
 // power. Neither mode can damage the file. If the context of an operation ends before the
-// operation is executed, it is not executed later. If it was being executed, the caller cannot
-// determine whether it took effect.
+// operation is executed, it is not executed later. If it was being executed, either it returns its
+// result, or the caller cannot determine whether it took effect.
 //
 // # Several processes
 //
@@ -60,9 +60,9 @@
 //
 // schema.go contains the tables, open.go the Store. Package internal/db contains the parts that
 // do not depend on runs: connections with their statements, and the locks that prove the end of
-// a process. writer.go executes all write operations, and wal.go limits the size of the
-// log. tx.go contains their transaction, and row.go the row of a run. conn.go contains the connections that
-// execute the reads. protocol.go implements the protocol on a transaction. wait.go notifies
+// a process. writer.go executes all write operations, and wal.go syncs the log and limits its
+// size. tx.go contains their transaction, and row.go the row of a run. conn.go contains the
+// connections that execute the reads. protocol.go implements the protocol on a transaction. wait.go notifies
 // waiting calls and detects changes of other processes. Each other file has one subject, with
 // the same name as in the other stores: create.go, session.go, claim.go, commit.go, outbox.go,
 // load.go, stream.go, list.go, limit.go, fleet.go, purge.go, inspect.go, stepdata.go. state.go,

@@ -133,7 +133,7 @@ func open(path string, cfg Config) (*Store, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	c.leaveOut(s.damages)
 	s.notifier = newNotifier(s.ctx.Done())
-	s.writer = newWriter(s, c)
+	s.writer = newWriter(s, c, cfg.Synchronous)
 	s.writer.start()
 	go s.poll()
 	return s, nil
@@ -274,7 +274,7 @@ func (s *Store) shutDown() error {
 	if db.Busy(checkpoint) || sqlite.ErrCode(checkpoint).ToPrimary() == sqlite.ResultFull {
 		checkpoint = nil
 	}
-	err = errors.Join(err, checkpoint, s.locks.Close(func(id string) (bool, error) { return c.hasSession(ctx, id) }), c.Close())
+	err = errors.Join(err, s.writer.syncer.err(), checkpoint, s.locks.Close(func(id string) (bool, error) { return c.hasSession(ctx, id) }), c.Close())
 	if err != nil {
 		return fmt.Errorf("close sqlite store: %w", s.explain(err))
 	}

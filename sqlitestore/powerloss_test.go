@@ -3,11 +3,14 @@
 package sqlitestore_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -200,4 +203,39 @@ func TestOpen_AfterALossOfPowerHoldsAPrefixOfTheCommits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFull_ACallerCanGiveUpWhileTheDiskHangs proves that no caller waits for the disk itself in Full
+// mode, where each commit does.
+func TestFull_ACallerCanGiveUpWhileTheDiskHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	check(t, openStore(t, path, nil).Close())
+	r, stop := startRecording(t, path)
+	defer stop()
+	s, err := sqlitestore.OpenWith(path, sqlitestore.Config{Synchronous: sqlitestore.Full})
+	check(t, err)
+	start(t, s, 1)
+	hanging, proceed := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(hanging) })
+	r.mu.Lock()
+	r.hang = func() { once(); <-proceed }
+	r.mu.Unlock()
+	ctx, cancel := context.WithCancel(testContext(t))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Create(ctx, []store.Create{newLog(s.Clock()).Create()})
+		failed <- err
+	}()
+	<-hanging
+	cancel()
+	select {
+	case err := <-failed:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("create: got error %v, want that its context ended", err)
+		}
+	case <-testContext(t).Done():
+		t.Error("create did not return when its context ended")
+	}
+	close(proceed)
+	check(t, s.Close())
 }

@@ -40,7 +40,10 @@ func (c *conn) sessions(query string, args ...any) ([]*session, error) {
 // session returns the row of a session, or nil if there is none.
 func (c *conn) session(name store.SessionID) (found *session, err error) {
 	err = c.query(selectSession+`WHERE name = +?`, func(r row) error { found = scanSession(r); return nil }, string(name))
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 // live returns a session that is not being recovered. Otherwise it returns an error.

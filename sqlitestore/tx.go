@@ -349,5 +349,8 @@ func (c *conn) runByKey(key int64) (*run, error) {
 // oneRun returns the run of a query that finds at most one.
 func (c *conn) oneRun(query string, args ...any) (found *run, err error) {
 	err = c.query(query, func(r row) error { found = scanRun(r); return nil }, args...)
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }

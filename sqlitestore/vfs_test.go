@@ -40,6 +40,7 @@ type recorder struct {
 	path  string
 	calls []call
 	files map[uintptr]openFile
+	hang  func() // if not nil, it is called by each sync, which ends when hang returns
 }
 
 // openFile is a file that SQLite has open.
@@ -124,6 +125,12 @@ func recordTruncate(tls *libc.TLS, file uintptr, size int64) int32 {
 
 func recordSync(_ *libc.TLS, file uintptr, _ int32) int32 {
 	record.note(file, call{kind: callSync})
+	record.mu.Lock()
+	hang := record.hang
+	record.mu.Unlock()
+	if hang != nil {
+		hang()
+	}
 	return 0
 }
 

@@ -1,7 +1,10 @@
 package sqlitestore
 
 import (
+	"fmt"
 	"os"
+	"runtime"
+	"sync/atomic"
 	"time"
 )
 
@@ -9,26 +12,60 @@ import (
 // about a fifth of the pages between two checkpoints.
 const syncEvery = 256
 
-// syncLog syncs the write-ahead log while transactions continue. Without it a checkpoint, which
-// blocks the writer, would sync all pages of the log at once. A failed sync is ignored, because the
-// kernel reports the failure to the sync of the checkpoint as well. SQLite holds no locks on the
-// log, so closing the file drops none.
-func (w *writer) syncLog() {
-	file, err := os.Open(w.s.wal)
-	if err != nil {
-		return // checkpoints take longer
-	}
-	defer func() { _ = file.Close() }()
+// syncsAhead reports whether the log is synced between checkpoints. In Full mode each commit syncs
+// it. On other systems than Linux the failure of a sync is not reported to every open file, so a
+// sync here could hide the failure from SQLite.
+func syncsAhead(mode Synchronous) bool { return mode == Normal && runtime.GOOS == "linux" }
+
+// syncer syncs the write-ahead log while transactions continue. Without it a checkpoint, which
+// blocks the writer, would sync all pages of the log at once. No operation waits for the syncer, and
+// a checkpoint does not rely on it: SQLite syncs the log again, and receives the error if the pages
+// could not be written.
+//
+// After a failed sync the log on the disk may lack parts that can still be read. A later sync would
+// succeed nevertheless. Therefore the first failure is final: the store refuses further writes, and
+// Close returns the failure.
+type syncer struct {
+	file   *os.File
+	due    chan struct{} // notified to sync the log
+	syncs  atomic.Uint64 // number of successful syncs, for tests
+	failed atomic.Pointer[error]
+}
+
+func newSyncer() syncer { return syncer{due: make(chan struct{}, 1)} }
+
+// open opens the log for run. It returns false if that fails: then only checkpoints sync the log.
+func (y *syncer) open(wal string) bool {
+	var err error
+	y.file, err = os.Open(wal)
+	return err == nil
+}
+
+// run syncs the log until stop is closed or a sync fails. SQLite holds no locks on the log, so
+// closing the file drops none.
+func (y *syncer) run(stop <-chan struct{}) {
+	defer func() { _ = y.file.Close() }()
 	for {
 		select {
-		case <-w.unsynced:
-			if file.Sync() == nil {
-				w.syncs.Add(1)
-			}
-		case <-w.stop:
+		case <-y.due:
+		case <-stop:
 			return
 		}
+		if err := y.file.Sync(); err != nil {
+			err = fmt.Errorf("sync the write-ahead log: %w: operations since the last checkpoint may not survive a loss of power, and no more are accepted until the store is opened again", err)
+			y.failed.Store(&err)
+			return
+		}
+		y.syncs.Add(1)
 	}
+}
+
+// err returns the error of a failed sync, or nil.
+func (y *syncer) err() error {
+	if err := y.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 const (

@@ -1,7 +1,9 @@
 package sqlitestore
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -70,5 +72,41 @@ func TestLog_IsSyncedBetweenCheckpoints(t *testing.T) {
 		_, err := s.Create(ctx, []store.Create{newRun(100)})
 		check(t, err)
 	}
-	eventually(t, "the log is synced", func() bool { return s.writer.syncs.Load() > 0 })
+	eventually(t, "the log is synced", func() bool { return s.writer.syncer.syncs.Load() > 0 })
+}
+
+// TestLog_FailedSyncIsReportedByEveryWriteAndByClose proves that the store accepts nothing after a
+// failed sync of the log, and that it loses nothing that it has accepted before.
+func TestLog_FailedSyncIsReportedByEveryWriteAndByClose(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	s, err := Open(path)
+	check(t, err)
+	if !syncsAhead(s.writer.mode) {
+		t.Skip("the log is synced only by checkpoints")
+	}
+	ctx := testContext(t)
+	check(t, s.writer.syncer.file.Close()) // makes the next sync fail
+	var stored []event.RunID
+	var failure error
+	for failure == nil {
+		c := newRun(100)
+		if _, failure = s.Create(ctx, []store.Create{c}); failure == nil {
+			stored = append(stored, c.Run)
+		}
+	}
+	if !errors.Is(failure, os.ErrClosed) || len(stored) < syncEvery-1 {
+		t.Errorf("create: got error %v after %d runs, want that of the sync after at least %d", failure, len(stored), syncEvery-1)
+	}
+	for _, runs := range [][]store.Create{{newRun(100)}, {newRun(100), newRun(100)}} {
+		if _, err := s.Create(ctx, runs); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("create %d runs later: got error %v, want that of the sync", len(runs), err)
+		}
+	}
+	if err := s.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("close: got error %v, want that of the sync", err)
+	}
+	again, err := Open(path)
+	check(t, err)
+	defer func() { check(t, again.Close()) }()
+	expectRuns(t, again, stored)
 }

@@ -24,7 +24,7 @@ const (
 // errGone is the error of operations whose transaction could not begin before the store was closed.
 var errGone = errors.New("another process held the write lock until the store was closed")
 
-// writer executes all write operations of a store. While it is idle, a caller executes its operation
+// writer executes all write operations of a store. While it is idle, a caller may execute its operation
 // in a transaction on its own goroutine; see direct. Other operations are queued. One goroutine takes
 // all operations that have arrived, executes them in one transaction, and completes them after its
 // commit. So the cost per operation decreases with the number of callers.
@@ -34,20 +34,21 @@ var errGone = errors.New("another process held the write lock until the store wa
 // page is damaged) aborts the whole transaction. Then each operation is executed again in a
 // transaction of its own, and only the failing ones return errors.
 type writer struct {
-	s *Store
-	c *conn
+	s    *Store
+	c    *conn
+	mode Synchronous
 
 	mu      sync.Mutex
 	queue   []*op
 	closing time.Time // time of the call of Close
 
-	commits  atomic.Uint64 // number of commits of this writer
-	arrived  chan struct{} // notified when the queue is not empty
-	foreign  chan struct{} // notified to check whether another process has written
-	unsynced chan struct{} // notified to sync the log
-	syncs    atomic.Uint64 // number of successful syncs of the log, for tests
-	stop     chan struct{}
-	done     sync.WaitGroup // ends after the goroutines of the writer
+	commits atomic.Uint64 // number of commits of this writer
+	arrived chan struct{} // notified when the queue is not empty
+	foreign chan struct{} // notified to check whether another process has written
+	stop    chan struct{}
+	done    sync.WaitGroup // ends after the goroutines of the writer
+
+	syncer syncer
 
 	// turn is held while a transaction is executed. It guards the connection and the fields below.
 	turn    sync.Mutex
@@ -81,20 +82,20 @@ type workFunc func(t *tx) error
 
 func (f workFunc) do(t *tx) error { return f(t) }
 
-func newWriter(s *Store, c *conn) *writer {
+func newWriter(s *Store, c *conn, mode Synchronous) *writer {
 	return &writer{
-		s: s, c: c, names: newNames(), emptied: map[int64]bool{}, tallies: map[tally]int{}, log: trimmer{limit: walLimit}, patience: closePatience,
-		arrived:  make(chan struct{}, 1),
-		foreign:  make(chan struct{}, 1),
-		unsynced: make(chan struct{}, 1),
-		stop:     make(chan struct{}),
+		s: s, c: c, mode: mode, syncer: newSyncer(), names: newNames(), emptied: map[int64]bool{}, tallies: map[tally]int{}, log: trimmer{limit: walLimit}, patience: closePatience,
+		arrived: make(chan struct{}, 1),
+		foreign: make(chan struct{}, 1),
+		stop:    make(chan struct{}),
 	}
 }
 
 // write executes do in a transaction and returns once the transaction is committed. do may be
 // executed more than once; only the writes and notifications of the last execution count. If ctx
 // ends first, write returns ctx.Err(). do is then not executed later. If do was executed before,
-// its transaction may commit.
+// its transaction may commit. If write executes do itself, it returns the result of the transaction
+// even if ctx ends in the meantime; see direct.
 func (s *Store) write(ctx context.Context, do func(t *tx) error) error {
 	return s.execute(ctx, &op{work: workFunc(do)})
 }
@@ -126,9 +127,11 @@ func (s *Store) execute(ctx context.Context, o *op) error {
 // goroutines, which take as long as a statement. direct waits for nothing: it returns false if the
 // writer is not idle, or if another process holds the write lock. Then the caller must submit the
 // operation. It also returns false for an operation on many runs: there the switches cost little per
-// run, and the operation may share a transaction with others that arrive in the meantime.
+// run, and the operation may share a transaction with others that arrive in the meantime. In Full
+// mode it always returns false, because each commit waits for the disk, and a caller must be able to
+// give up meanwhile.
 func (w *writer) direct(o *op) (done bool, err error) {
-	if o.many || !w.turn.TryLock() {
+	if o.many || w.mode == Full || !w.turn.TryLock() {
 		return false, nil
 	}
 	defer w.turn.Unlock()
@@ -201,7 +204,9 @@ func (o *op) abandoned() bool {
 // start starts the goroutines of the writer, which end when it is closed.
 func (w *writer) start() {
 	w.done.Go(w.run)
-	w.done.Go(w.syncLog)
+	if syncsAhead(w.mode) && w.syncer.open(w.s.wal) {
+		w.done.Go(func() { w.syncer.run(w.stop) })
+	}
 }
 
 // run executes queued operations. It ends when the writer is closed and the queue is empty.
@@ -276,7 +281,8 @@ func answer(ops []*op, err error) {
 	}
 }
 
-// try executes operations and commits. If it returns an error, nothing has changed.
+// try executes operations and commits. If it returns an error or an operation panics, nothing has
+// changed.
 func (w *writer) try(ops []*op) error {
 	clear(w.emptied)
 	clear(w.tallies)
@@ -284,25 +290,29 @@ func (w *writer) try(ops []*op) error {
 	*t = tx{conn: w.c, s: w.s, names: &w.names, emptied: w.emptied, tallies: w.tallies, notices: t.notices.emptied(), op: t.op}
 	t.op.Tx = t
 	t.op.Changes.Reset()
+	committed := false
+	defer func() {
+		if !committed {
+			w.abort(t)
+		}
+	}()
 	for _, o := range ops {
 		if err := o.execute(t); err != nil {
-			w.abort(t)
 			return err
 		}
 	}
-	err := t.finish()
-	if err == nil {
-		err = w.c.exec(`COMMIT`)
-	}
-	if err == nil {
-		err = w.s.inPlace()
-	}
-	if err != nil {
-		w.abort(t)
+	if err := t.finish(); err != nil {
 		return err
 	}
+	if err := w.c.exec(`COMMIT`); err != nil {
+		return err
+	}
+	if err := w.s.inPlace(); err != nil {
+		return err
+	}
+	committed = true
 	if w.commits.Add(1)%syncEvery == 0 {
-		signal(w.unsynced)
+		signal(w.syncer.due)
 	}
 	w.s.notifier.publish(&t.notices)
 	w.passOn(t.notices.stored)
@@ -364,8 +374,12 @@ func (w *writer) begin() error {
 	}
 }
 
-// tryBegin acquires the write lock unless another process holds it.
+// tryBegin acquires the write lock unless another process holds it. It fails after a failed sync of
+// the log.
 func (w *writer) tryBegin() error {
+	if err := w.syncer.err(); err != nil {
+		return err
+	}
 	err := w.c.exec(`BEGIN IMMEDIATE`)
 	if err == nil {
 		w.lookAround()

@@ -141,25 +141,27 @@ func (c *Conn) QueryOnce(query string, each func(Row) error) error {
 }
 
 // Step binds the arguments and iterates over the rows.
-func Step(s *sqlite.Stmt, each func(Row) error, args []any) error {
+func Step(s *sqlite.Stmt, each func(Row) error, args []any) (err error) {
 	for i, arg := range args {
 		bind(s, i+1, arg)
 	}
+	// A statement that is not reset holds its locks, and cannot be executed again. It is also reset
+	// if each panics. The reset after an error returns the same error.
+	defer func() {
+		if reset := s.Reset(); err == nil {
+			err = reset
+		}
+	}()
 	for {
 		more, err := s.Step()
-		if err != nil {
-			_ = s.Reset() // the reset returns the same error; without the reset the next execution would return it
+		if err != nil || !more {
 			return err
-		}
-		if !more {
-			// A statement that is not reset holds its locks.
-			return s.Reset()
 		}
 		if each == nil {
 			continue
 		}
 		if err := each(s); err != nil {
-			return errors.Join(err, s.Reset())
+			return err
 		}
 	}
 }
