@@ -37,13 +37,13 @@ import (
 // workflow.Client from which it was made is closed, its methods fail with workflow.ErrClientClosed.
 type Client struct {
 	client *workflow.Client
-	inner  flow.Client
+	inner  flow.Engine
 	store  store.Store
 }
 
 // New returns a client for the store of c. It makes no request. The client needs no Close.
 func New(c *workflow.Client) *Client {
-	return &Client{client: c, inner: flow.ClientOf(c), store: c.Store()}
+	return &Client{client: c, inner: (*flow.Client)(c).Engine(), store: c.Store()}
 }
 
 // capability returns the store as a T. operation describes the operation in the error. The error

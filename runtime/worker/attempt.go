@@ -64,7 +64,7 @@ type attempting interface {
 // steps executes attempts.
 type steps struct {
 	*env
-	client flow.Client
+	client flow.Engine
 	slots  *slots
 
 	timeouts *timeouts

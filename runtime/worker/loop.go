@@ -16,7 +16,7 @@ import (
 // loopParts are the parts of the worker that a run loop uses, besides its environment.
 type loopParts struct {
 	params    runloop.Params // complete when the worker runs
-	client    flow.Client
+	client    flow.Engine
 	runs      *runs
 	leases    lease.Set
 	unbounded *unbounded

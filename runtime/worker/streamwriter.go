@@ -27,7 +27,7 @@ const (
 // chunks are collected for the next call. A call is repeated until it is answered.
 type streamWriter struct {
 	*env
-	client  flow.Client
+	client  flow.Engine
 	attempt stopper
 	name    string        // name of the writer, by which the store recognizes repeated calls
 	by      effects.Chunk // origin of the chunks, without a value

@@ -55,7 +55,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	if c == nil {
 		panic("worker: New: the client is nil: create one with workflow.NewClient")
 	}
-	client, registry := flow.ClientOf(c), &workflow.Registry{}
+	client, registry := (*flow.Client)(c).Engine(), &workflow.Registry{}
 	s, logger := client.Store(), client.Logger()
 	cfg = cfg.withDefaults(logger)
 	if cfg.ClaimExpiry < 2*cfg.Heartbeat {

@@ -133,7 +133,7 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 	}
 	id, keyed := itemOf("ask "+a.name, opts)
 	var run RunID
-	err = h.c.persist(ctx, "find run", func() (err error) {
+	err = h.c.Persist(ctx, "find run", func() (err error) {
 		run, err = h.commandable(ctx, "ask")
 		return err
 	})

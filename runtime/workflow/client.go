@@ -44,7 +44,11 @@ type ClientConfig struct {
 }
 
 // Client starts and follows runs on a store. It is safe for concurrent use.
-type Client struct {
+type Client flow.Client
+
+// client is the implementation of a Client. Its exported methods are those of flow.Engine.
+type client struct {
+	face   Client // the Client that c implements
 	store  store.Store
 	limits flow.Limits
 	logger *slog.Logger
@@ -63,7 +67,7 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	c := &Client{store: s, logger: logger, logs: recent.New[RunID, followedLog](mostFollowed), limits: flow.Limits{Max: cfg.MaxPayload, Warn: cfg.WarnPayload, Logger: logger}}
+	c := &client{store: s, logger: logger, logs: recent.New[RunID, followedLog](mostFollowed), limits: flow.Limits{Max: cfg.MaxPayload, Warn: cfg.WarnPayload, Logger: logger}}
 	c.outage = outage.New(logger, slog.String("by", "client"), 4*persistMost)
 	if c.limits.Max <= 0 {
 		c.limits.Max = DefaultMaxPayload
@@ -71,16 +75,21 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 	if c.limits.Warn <= 0 {
 		c.limits.Warn = defaultWarnPayload
 	}
-	return c
+	c.face = Client(flow.NewClient(c))
+	return &c.face
 }
+
+// inner returns the implementation of c. Only NewClient creates clients.
+func (c *Client) inner() *client { return (*flow.Client)(c).Engine().(*client) }
 
 // Close closes the client. Later calls fail with ErrClientClosed. Close does not close the store.
 func (c *Client) Close() error {
-	c.closed.Store(true)
+	c.inner().closed.Store(true)
 	return nil
 }
 
-func (c *Client) check() error {
+// Check returns ErrClientClosed if the client is closed.
+func (c *client) Check() error {
 	if c.closed.Load() {
 		return ErrClientClosed
 	}
@@ -89,18 +98,22 @@ func (c *Client) check() error {
 
 // Store returns the store of the client. Packages such as fsck use it to read the whole store. The
 // caller must not close the store, because the client does not own it.
-func (c *Client) Store() store.Store { return c.store }
+func (c *Client) Store() store.Store { return c.inner().store }
 
 // Run returns a handle of the run with this ID. It makes no request. If the run does not exist, the
 // methods of the handle return ErrRunNotFound.
-func (c *Client) Run(id RunID) *Handle { return &Handle{c: c, id: id} }
+func (c *Client) Run(id RunID) *Handle { return c.inner().handle(id) }
+
+func (c *client) handle(id RunID) *Handle { return &Handle{c: c, id: id} }
 
 // RunByID returns a handle of the active run with a workflow ID. If no run is active, the handle
 // refers to the latest run. Each method of the handle looks the run up.
-func (c *Client) RunByID(workflowID string) *Handle { return &Handle{c: c, workflowID: workflowID} }
+func (c *Client) RunByID(workflowID string) *Handle { return c.inner().handleByID(workflowID) }
+
+func (c *client) handleByID(workflowID string) *Handle { return &Handle{c: c, workflowID: workflowID} }
 
 // pause waits for d, measured by the store's clock.
-func (c *Client) pause(ctx context.Context, d time.Duration) error {
+func (c *client) pause(ctx context.Context, d time.Duration) error {
 	done := make(chan struct{})
 	stop := c.store.Clock().AfterFunc(d, func() { close(done) })
 	defer stop()
@@ -113,8 +126,8 @@ func (c *Client) pause(ctx context.Context, d time.Duration) error {
 }
 
 // load reads the record of a run and up to l.Limit frames.
-func (c *Client) load(ctx context.Context, l store.Load) (store.Loaded, error) {
-	if err := c.check(); err != nil {
+func (c *client) load(ctx context.Context, l store.Load) (store.Loaded, error) {
+	if err := c.Check(); err != nil {
 		return store.Loaded{}, err
 	}
 	loaded, err := c.store.Load(ctx, []store.Load{l})
@@ -125,15 +138,15 @@ func (c *Client) load(ctx context.Context, l store.Load) (store.Loaded, error) {
 }
 
 // loadAll reads several runs in one request. Each element contains the error of its run.
-func (c *Client) loadAll(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
-	if err := c.check(); err != nil || len(loads) == 0 {
+func (c *client) loadAll(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
+	if err := c.Check(); err != nil || len(loads) == 0 {
 		return nil, err
 	}
 	return c.store.Load(ctx, loads)
 }
 
 // lastEvent reads the last event of a log with n frames.
-func (c *Client) lastEvent(ctx context.Context, run RunID, n uint64) (*event.Event, error) {
+func (c *client) lastEvent(ctx context.Context, run RunID, n uint64) (*event.Event, error) {
 	l, err := c.load(ctx, store.Load{Run: run, After: n - 1, Limit: 1})
 	if err != nil {
 		return nil, err
@@ -224,7 +237,7 @@ const patience = 100 * time.Millisecond
 
 // create stores runs. A worker of this process stores each start that it can begin at once, and the
 // client stores the others. Each start is stored at most once, see [localstart.Start].
-func (c *Client) create(ctx context.Context, starts []*localstart.Start) ([]store.Created, error) {
+func (c *client) create(ctx context.Context, starts []*localstart.Start) ([]store.Created, error) {
 	answers := make([]store.Created, len(starts))
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -281,7 +294,7 @@ func awaitStart(ctx context.Context, s *localstart.Start, late <-chan struct{}) 
 }
 
 // createAlone stores those starts whose indexes are in which, without workers of this process.
-func (c *Client) createAlone(ctx context.Context, starts []*localstart.Start, which []int, answers []store.Created) error {
+func (c *client) createAlone(ctx context.Context, starts []*localstart.Start, which []int, answers []store.Created) error {
 	if len(which) == 0 {
 		return nil
 	}
@@ -305,13 +318,13 @@ func (c *Client) createAlone(ctx context.Context, starts []*localstart.Start, wh
 // request sends starts to the store. It retries starts that share a run during an outage, because a
 // start that the caller retried might join a run twice. The store recognizes a repeated start for
 // the time Horizon.
-func (c *Client) request(ctx context.Context, starts []store.Create) (created []store.Created, err error) {
+func (c *client) request(ctx context.Context, starts []store.Create) (created []store.Created, err error) {
 	if starts[0].Collect == nil {
 		return c.store.Create(ctx, starts)
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.Horizon/2)
 	defer cancel()
-	err = c.persist(ctx, "start a run", func() (err error) {
+	err = c.Persist(ctx, "start a run", func() (err error) {
 		created, err = c.store.Create(ctx, starts)
 		return err
 	})
@@ -328,7 +341,7 @@ const atOnce = 16
 // request fails, all runs have its error.
 func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, errs []error) {
 	infos, errs = make([]RunInfo, len(runs)), make([]error, len(runs))
-	loaded, err := c.records(ctx, runs)
+	loaded, err := c.inner().records(ctx, runs)
 	for i, run := range runs {
 		if err == nil {
 			infos[i], errs[i] = infoOf(&loaded[i].Record), loaded[i].Err
@@ -342,11 +355,16 @@ func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, err
 	return infos, errs
 }
 
+// CancelMany requests the cancellation of several runs. It returns an error or nil for each run.
+func (c *client) CancelMany(ctx context.Context, reason string, runs []RunID) []error {
+	return c.cancelMany(ctx, reason, runs, c.refuseInternals(ctx, "cancel", runs))
+}
+
 // cancelMany requests the cancellation of the runs whose elements of errs are nil, like
 // [Handle.Cancel] but with fewer requests to the store. It finds all runs that no worker serves,
 // and ends them together. It returns errs with the errors of Cancel. The error of a run is nil if
 // its request is durable.
-func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, errs []error) []error {
+func (c *client) cancelMany(ctx context.Context, reason string, runs []RunID, errs []error) []error {
 	wrong := store.CheckText("reason", reason, store.MaxReason)
 	var all sync.WaitGroup
 	places := make(chan struct{}, atOnce)
@@ -378,7 +396,7 @@ func (c *Client) cancelMany(ctx context.Context, reason string, runs []RunID, er
 // endCanceled ends the runs that have no error in errs and that no worker serves. Delivering a
 // repeated cancel request to a deleted run succeeds, so endCanceled sets the errors of deleted
 // runs.
-func (c *Client) endCanceled(ctx context.Context, runs []RunID, errs []error) {
+func (c *client) endCanceled(ctx context.Context, runs []RunID, errs []error) {
 	var asked []RunID
 	var at []int
 	for i, run := range runs {
@@ -401,7 +419,7 @@ func (c *Client) endCanceled(ctx context.Context, runs []RunID, errs []error) {
 }
 
 // records reads the records of runs without their logs.
-func (c *Client) records(ctx context.Context, runs []RunID) ([]store.Loaded, error) {
+func (c *client) records(ctx context.Context, runs []RunID) ([]store.Loaded, error) {
 	loads := make([]store.Load, len(runs))
 	for i, run := range runs {
 		loads[i] = store.Load{Run: run, Limit: -1}
@@ -412,7 +430,7 @@ func (c *Client) records(ctx context.Context, runs []RunID) ([]store.Loaded, err
 // firsts returns the first runs of the chains of loaded runs, with their first frames. A run that
 // does not continue another run is its own first run. firsts reads the other first runs in one
 // request.
-func (c *Client) firsts(ctx context.Context, loaded []store.Loaded) ([]store.Loaded, error) {
+func (c *client) firsts(ctx context.Context, loaded []store.Loaded) ([]store.Loaded, error) {
 	firsts := slices.Clone(loaded)
 	var which []int
 	var loads []store.Load

@@ -81,14 +81,14 @@ func (h *Handle) Pause(ctx context.Context, opts ...CommandOption) error {
 	if err := h.order(ctx, "pause", event.RunPaused, opts); err != nil {
 		return err
 	}
-	h.c.setAside(ctx, run)
+	h.c.SetAside(ctx, run)
 	return nil
 }
 
-// setAside applies the pause requests in the inbox of a run that waits for permits. The run parks
-// without permits and keeps its position in the limiter queue. If setAside fails, the run parks
+// SetAside applies the pause requests in the inbox of a run that waits for permits. The run parks
+// without permits and keeps its position in the limiter queue. If SetAside fails, the run parks
 // when it is admitted, before it begins any operation.
-func (c *Client) setAside(ctx context.Context, run RunID) {
+func (c *client) SetAside(ctx context.Context, run RunID) {
 	l, err := c.load(ctx, store.Load{Run: run, Limit: -1})
 	if err == nil && l.Record.Waits() && c.seizer() != nil {
 		_, err = c.endAlone(ctx, c.partitionOf(run), []RunID{run}, takeLined, c.pausing)
@@ -101,7 +101,7 @@ func (c *Client) setAside(ctx context.Context, run RunID) {
 // pausing returns the commit that records the pause requests in the inbox of a run and parks it. If
 // it returns nil, a worker must record the items, because the inbox contains items that only a
 // worker can apply.
-func (c *Client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
+func (c *client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	state := readable(l.Frames)
 	if l.Err != nil || state.Seq != claimed.Seq || state.Spec.Debug || state.Ending() {
 		return nil, l.Err
@@ -267,7 +267,7 @@ const obedience = time.Second
 
 // terminate first puts the request into the inbox of the run. Therefore a worker that has claimed
 // the run, or claims it later, can end it. If this client crashes, another client can end the run.
-func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event) error {
+func (c *client) terminate(ctx context.Context, run RunID, request *event.Event) error {
 	item := store.Item{ID: terminateItem, Scope: store.ScopeChain}
 	request.By = flow.Behalf(ctx)
 	var err error
@@ -306,7 +306,7 @@ func (c *Client) terminate(ctx context.Context, run RunID, request *event.Event)
 // terminating returns the commit that ends a run because of the request in its inbox. It returns
 // nil if the inbox contains no request. It needs only the length of the log, which is in the record
 // of the run. It reads references to children and to the parent from the readable part of the log.
-func (c *Client) terminating(ctx context.Context, claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
+func (c *client) terminating(ctx context.Context, claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	if _, damaged := errors.AsType[*store.DamagedError](l.Err); damaged {
 		record, err := c.load(ctx, store.Load{Run: claimed.Run, Limit: -1, Inbox: true})
 		if err != nil {

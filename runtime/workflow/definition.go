@@ -81,36 +81,36 @@ type Started[Out any] struct {
 // error of StartMany itself applies to the whole call. If it is about an input or an option, no
 // start was sent. After any other error it is unknown which runs were created.
 func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests []StartRequest[In]) ([]Started[Out], error) {
-	def := d.def()
-	if err := c.check(); err != nil {
+	def, in := d.def(), c.inner()
+	if err := in.Check(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", def.Name, err)
 	}
 	starts := make([]*localstart.Start, len(requests))
 	for i, req := range requests {
-		start, err := def.start(ctx, c, req.Input, req.Options)
+		start, err := def.start(ctx, in, req.Input, req.Options)
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", def.Name, err)
 		}
 		starts[i] = start
 	}
-	created, err := c.create(ctx, starts)
+	created, err := in.create(ctx, starts)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", def.Name, err)
 	}
 	all := make([]Started[Out], len(created))
 	same := make([]bool, len(created))
 	if def.Collect == nil { // skipped for starts that share a run, because their key contains the name of the workflow
-		same = def.own(ctx, c, starts, created)
+		same = def.own(ctx, in, starts, created)
 	}
 	for i, cr := range created {
 		if def.Collect == nil && len(starts[i].Create.Items) > 0 && !cr.New && cr.Run != "" {
-			cr, same[i] = def.sendAlong(ctx, c, starts[i], cr, same[i])
+			cr, same[i] = def.sendAlong(ctx, in, starts[i], cr, same[i])
 		}
 		if cr.Err != nil {
 			all[i].Err = fmt.Errorf("start %s: %w", def.Name, cr.Err)
 			continue
 		}
-		all[i].Run = &Run[Out]{Handle: c.Run(cr.Run).of(def, true), def: def, created: cr.New, same: same[i], known: true}
+		all[i].Run = &Run[Out]{Handle: in.handle(cr.Run).of(def, true), def: def, created: cr.New, same: same[i], known: true}
 	}
 	return all, nil
 }
@@ -119,7 +119,7 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 // start if its run belongs to another workflow, or if the run has another input and the start
 // requires the same input. It reports which runs have the input of their start. It reads all these
 // runs in one request, and the first runs of continued runs in a second one.
-func (d definition) own(ctx context.Context, c *Client, starts []*localstart.Start, created []store.Created) []bool {
+func (d definition) own(ctx context.Context, c *client, starts []*localstart.Start, created []store.Created) []bool {
 	same := make([]bool, len(created))
 	var there []int
 	var loads []store.Load
@@ -172,7 +172,7 @@ func (d Definition[In, Out]) GetByID(c *Client, workflowID string) *Run[Out] {
 }
 
 // input returns the stored form of an input. It returns an error if the input is too large.
-func (d definition) input(c *Client, in any) ([]byte, error) {
+func (d definition) input(c *client, in any) ([]byte, error) {
 	data, err := d.encodeInput(in)
 	if err != nil {
 		return nil, err
@@ -242,7 +242,7 @@ func applied(o runOptions, opts []StartOption) runOptions {
 	return o
 }
 
-func (d definition) start(ctx context.Context, c *Client, in any, opts []StartOption) (*localstart.Start, error) {
+func (d definition) start(ctx context.Context, c *client, in any, opts []StartOption) (*localstart.Start, error) {
 	o := d.startOptions(in, opts)
 	if o.err != nil {
 		return nil, o.err

@@ -14,23 +14,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-func init() {
-	flow.ClientOf = func(c any) flow.Client { return engineClient{c.(*Client)} }
-}
-
-// engineClient implements the client interface of package flow, through which workers use a
-// client.
-type engineClient struct{ c *Client }
+var _ flow.Engine = (*client)(nil)
 
 // Store returns the store of the client.
-func (e engineClient) Store() store.Store { return e.c.store }
+func (c *client) Store() store.Store { return c.store }
 
 // Logger returns the logger of the client.
-func (e engineClient) Logger() *slog.Logger { return e.c.logger }
+func (c *client) Logger() *slog.Logger { return c.logger }
 
 // CheckPayload returns an error if a payload is larger than the limit of the client.
-func (e engineClient) CheckPayload(kind, name string, size int) error {
-	l := &e.c.limits
+func (c *client) CheckPayload(kind, name string, size int) error {
+	l := &c.limits
 	if size <= l.Warn && size <= l.Max {
 		return nil // return early to avoid building the name
 	}
@@ -38,68 +32,28 @@ func (e engineClient) CheckPayload(kind, name string, size int) error {
 }
 
 // Limits returns the limits of the size of payloads.
-func (e engineClient) Limits() *flow.Limits { return &e.c.limits }
+func (c *client) Limits() *flow.Limits { return &c.limits }
 
 // ScheduleCode returns the code of the runs that implement schedules.
-func (e engineClient) ScheduleCode() flow.Code { return scheduleCode }
-
-// SetAside applies the pause requests in the inbox of a run that waits for permits.
-func (e engineClient) SetAside(ctx context.Context, run RunID) { e.c.setAside(ctx, run) }
-
-// Rerun makes the rerun that the policy of a workflow requires for a failed run.
-func (e engineClient) Rerun(ctx context.Context, run RunID, deadline time.Time) (why string, err error) {
-	return e.c.rerunByPolicy(ctx, run, deadline)
-}
+func (c *client) ScheduleCode() flow.Code { return scheduleCode }
 
 // AddHost registers a worker with the client.
-func (e engineClient) AddHost(h localstart.Host) (leave func()) { return e.c.hosts.add(h) }
-
-// Check returns ErrClientClosed if the client is closed.
-func (e engineClient) Check() error { return e.c.check() }
-
-// LogDamage logs the damaged data that the store has left out of results.
-func (e engineClient) LogDamage() { e.c.logDamage() }
-
-// Persist calls f until it succeeds. It retries during an outage of the store.
-func (e engineClient) Persist(ctx context.Context, operation string, f func() error) error {
-	return e.c.persist(ctx, operation, f)
-}
-
-// Unserved reports whether a run waits for a worker and no worker serves its route.
-func (e engineClient) Unserved(ctx context.Context, r *store.Record) (bool, error) {
-	return e.c.unserved(ctx, r)
-}
-
-// ExplainUnserved returns err. If no worker serves the run, the returned error also matches
-// ErrRunUnserved.
-func (e engineClient) ExplainUnserved(ctx context.Context, run RunID, err error) error {
-	return e.c.explainUnserved(ctx, run, err)
-}
+func (c *client) AddHost(h localstart.Host) (leave func()) { return c.hosts.add(h) }
 
 // EndUnserved ends a run that was asked to cancel and has not begun, if no worker serves it.
-func (e engineClient) EndUnserved(ctx context.Context, run RunID) (ended bool, err error) {
-	runs, err := e.c.endUnserved(ctx, run)
+func (c *client) EndUnserved(ctx context.Context, run RunID) (ended bool, err error) {
+	runs, err := c.endUnserved(ctx, run)
 	return len(runs) > 0, err
 }
 
-// CancelMany requests the cancellation of several runs.
-func (e engineClient) CancelMany(ctx context.Context, reason string, runs []RunID) []error {
-	return e.c.cancelMany(ctx, reason, runs, e.c.refuseInternals(ctx, "cancel", runs))
-}
-
 // Terminate ends a run without executing its code.
-func (e engineClient) Terminate(ctx context.Context, run RunID, reason string) error {
-	return e.c.Run(run).terminate(ctx, reason)
+func (c *client) Terminate(ctx context.Context, run RunID, reason string) error {
+	return c.handle(run).terminate(ctx, reason)
 }
 
 // Orders returns the requests to an open run that its log contains.
-func (e engineClient) Orders(ctx context.Context, run RunID) (flow.Orders, error) {
-	return e.c.Run(run).orders(ctx)
-}
-
-// FindSchedule returns the record of the run of a schedule.
-func (e engineClient) FindSchedule(ctx context.Context, name string) (store.Record, error) {
-	return e.c.findSchedule(ctx, name)
+func (c *client) Orders(ctx context.Context, run RunID) (flow.Orders, error) {
+	return c.handle(run).orders(ctx)
 }
 
 // InternalRunError reports that a run is internal to the runtime. Such a run executes a step, holds
@@ -193,7 +147,7 @@ func (h *Handle) commandable(ctx context.Context, verb string) (RunID, error) {
 
 // refuseInternals checks several runs for a command. It returns one element for each run, which is
 // nil if the command is allowed.
-func (c *Client) refuseInternals(ctx context.Context, verb string, runs []RunID) []error {
+func (c *client) refuseInternals(ctx context.Context, verb string, runs []RunID) []error {
 	errs := make([]error, len(runs))
 	loaded, err := c.records(ctx, runs)
 	for i := range runs {
@@ -239,12 +193,12 @@ type policyRequest struct {
 // rerunPolicy is the actor that the logs of automatic reruns record.
 const rerunPolicy = "rerun policy"
 
-// rerunByPolicy makes the rerun that the last event of a run announces, as Retry does. It does
+// Rerun makes the rerun that the last event of a run announces, as Retry does. It does
 // nothing if the run was deleted or has a rerun, so it may be called repeatedly. If no rerun can be
 // made, it returns the reason as why.
-func (c *Client) rerunByPolicy(ctx context.Context, run RunID, deadline time.Time) (why string, err error) {
+func (c *client) Rerun(ctx context.Context, run RunID, deadline time.Time) (why string, err error) {
 	const verb = "rerun"
-	h := c.Run(run)
+	h := c.handle(run)
 	old, err := h.earlier(ctx, verb)
 	switch {
 	case errors.Is(err, ErrRunNotFound):
@@ -271,7 +225,7 @@ func (c *Client) rerunByPolicy(ctx context.Context, run RunID, deadline time.Tim
 // delays reports whether a run is a rerun that waits for its time. first is its first frame. If the
 // run is parked, the due time of the record shows that. Otherwise an item has arrived that no
 // worker has recorded, and the log shows it.
-func (c *Client) delays(ctx context.Context, first *event.Frame, r *store.Record) (bool, error) {
+func (c *client) delays(ctx context.Context, first *event.Frame, r *store.Record) (bool, error) {
 	last := &first.Events[len(first.Events)-1]
 	switch {
 	case last.Type != event.RunDelayed || r.Status != StatusSleeping:

@@ -22,7 +22,7 @@ func WantStarts(n int) (before int) {
 
 // ReplaySchedule replays the log of a schedule's run.
 func ReplaySchedule(c *Client, run RunID, events []event.Event) error {
-	program, short, _ := new(flow.Registry).Program(event.ScheduleRun, engineClient{c}, slog.Default())
+	program, short, _ := new(flow.Registry).Program(event.ScheduleRun, c.inner(), slog.Default())
 	r := replay.New(run, short, program, nil)
 	defer r.Close()
 	return r.Replay(events)
@@ -30,7 +30,7 @@ func ReplaySchedule(c *Client, run RunID, events []event.Event) error {
 
 // ScheduleInput returns the input of a schedule's run.
 func ScheduleInput[In, Out any](c *Client, d Definition[In, Out], name string, s schedule.Spec, in In) (scheduleState, error) {
-	does, err := d.def().scheduled(c, name, s, in, nil)
+	does, err := d.def().scheduled(c.inner(), name, s, in, nil)
 	return scheduleState{Name: name, Does: does}, err
 }
 

@@ -69,7 +69,7 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 	for r := (&logReader{run: id, read: read, by: o.from}); ; {
 		var l store.Loaded
 		most := o.frames(r.read)
-		err := h.c.persist(ctx, "read log", func() (err error) {
+		err := h.c.Persist(ctx, "read log", func() (err error) {
 			l, err = h.c.load(ctx, store.Load{Run: id, After: r.read, Limit: int(most)})
 			return err
 		})
@@ -105,7 +105,7 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 		case l.Record.QueueState == store.StateEnded, o.to > 0:
 			return nil
 		default:
-			if err := h.c.persist(ctx, "follow log", func() error { return h.c.store.Watch(ctx, id, r.read) }); err != nil {
+			if err := h.c.Persist(ctx, "follow log", func() error { return h.c.store.Watch(ctx, id, r.read) }); err != nil {
 				return err
 			}
 		}
@@ -156,7 +156,7 @@ func (h *Handle) seek(ctx context.Context, id RunID, o *readOptions) (uint64, er
 	}
 	look := func(ask store.Load) (l store.Loaded, err error) {
 		ask.Run = id
-		err = h.c.persist(ctx, "read log", func() (err error) {
+		err = h.c.Persist(ctx, "read log", func() (err error) {
 			l, err = h.c.load(ctx, ask)
 			return err
 		})
@@ -270,12 +270,12 @@ func (r *logReader) events(frames [][]byte) ([]event.Event, error) {
 // again handles a missing frame. If the store has lost writes, the run may have continued and have
 // another log that is complete. In that case, again returns nil and the reader continues with that
 // log. Otherwise it returns hole.
-func (r *logReader) again(ctx context.Context, c *Client, hole error) error {
+func (r *logReader) again(ctx context.Context, c *client, hole error) error {
 	if r.last == (event.CommitID{}) {
 		return hole
 	}
 	var l store.Loaded
-	err := c.persist(ctx, "read log", func() (err error) {
+	err := c.Persist(ctx, "read log", func() (err error) {
 		l, err = c.load(ctx, store.Load{Run: r.run, After: r.read - 1, Limit: 2})
 		return err
 	})

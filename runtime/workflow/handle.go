@@ -17,7 +17,7 @@ import (
 
 // Handle refers to a run by its ID or by a workflow ID.
 type Handle struct {
-	c          *Client
+	c          *client
 	id         RunID
 	workflowID string
 	access     atomic.Int32 // a value of type access
@@ -33,7 +33,7 @@ func (h *Handle) ID() RunID { return h.id }
 
 // resolve returns the ID of the run to which the handle currently refers.
 func (h *Handle) resolve(ctx context.Context) (RunID, error) {
-	if err := h.c.check(); err != nil {
+	if err := h.c.Check(); err != nil {
 		return "", err
 	}
 	if h.workflowID != "" {
@@ -54,7 +54,7 @@ func (h *Handle) find(ctx context.Context) (id RunID, err error) {
 	if h.workflowID == "" {
 		return h.resolve(ctx)
 	}
-	err = h.c.persist(ctx, "find run", func() error {
+	err = h.c.Persist(ctx, "find run", func() error {
 		id, err = h.resolve(ctx)
 		return err
 	})
@@ -183,7 +183,7 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 			return info, fmt.Errorf("get info of run %s: %w", id, err)
 		}
 	}
-	if info.Unserved, err = h.c.unserved(ctx, &l.Record); err != nil {
+	if info.Unserved, err = h.c.Unserved(ctx, &l.Record); err != nil {
 		return info, fmt.Errorf("get info of run %s: %w", id, err)
 	}
 	if len(l.Frames) == 0 {
@@ -231,7 +231,7 @@ func workerOf(s store.SessionID) string {
 
 // withSteps adds to info the data that it reads from the log of the run and from the runs that
 // execute its steps.
-func (c *Client) withSteps(ctx context.Context, info RunInfo, r *store.Record, spec *event.Spec) (RunInfo, error) {
+func (c *client) withSteps(ctx context.Context, info RunInfo, r *store.Record, spec *event.Spec) (RunInfo, error) {
 	var err error
 	if isFollowed(r, spec) {
 		if info.Retries, info.StartBy, err = c.followed(ctx, r); err != nil {
@@ -278,13 +278,13 @@ const deliverWindow = time.Minute
 
 // deliver puts an item into the inbox of a run or of its chain. It retries while the run is about
 // to end. e becomes the body of the item.
-func (c *Client) deliver(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
+func (c *client) deliver(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
 	return c.deliverBy(ctx, run, item, e, time.Time{})
 }
 
 // deliverBy is like deliver, but the store accepts the item only until by. After that, the error
 // matches store.ErrStale. If by is zero, there is no such limit.
-func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *event.Event, by time.Time) error {
+func (c *client) deliverBy(ctx context.Context, run RunID, item store.Item, e *event.Event, by time.Time) error {
 	e.By = flow.Behalf(ctx)
 	var err error
 	if item.Body, err = event.AppendItem(nil, e); err != nil {
@@ -295,14 +295,14 @@ func (c *Client) deliverBy(ctx context.Context, run RunID, item store.Item, e *e
 
 // put is like deliverBy, for an item that has its body. If urgent is set and the run waits for
 // permits, a worker can claim the run without them.
-func (c *Client) put(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) error {
+func (c *client) put(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) error {
 	_, err := c.accept(ctx, run, item, urgent, by)
 	return err
 }
 
 // accept is like put. It also returns the run that has accepted the item, which may be a later run
 // of the chain.
-func (c *Client) accept(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) (RunID, error) {
+func (c *client) accept(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) (RunID, error) {
 	d := store.Deliver{Run: run, Item: item, Urgent: urgent}
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
 		if d.Deadline = c.store.Clock().Now().Add(deliverWindow); !by.IsZero() && by.Before(d.Deadline) {
@@ -326,13 +326,13 @@ func (c *Client) accept(ctx context.Context, run RunID, item store.Item, urgent 
 
 // deliverAgain is like deliver, but it retries during an outage of the store. Delivering an item
 // twice has the same effect as delivering it once.
-func (c *Client) deliverAgain(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
-	return c.persist(ctx, "deliver", func() error { return c.deliver(ctx, run, item, e) })
+func (c *client) deliverAgain(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
+	return c.Persist(ctx, "deliver", func() error { return c.deliver(ctx, run, item, e) })
 }
 
 // loadAgain is like load, but it retries during an outage of the store.
-func (c *Client) loadAgain(ctx context.Context, want store.Load) (l store.Loaded, err error) {
-	err = c.persist(ctx, "read log", func() error {
+func (c *client) loadAgain(ctx context.Context, want store.Load) (l store.Loaded, err error) {
+	err = c.Persist(ctx, "read log", func() error {
 		l, err = c.load(ctx, want)
 		return err
 	})
@@ -406,7 +406,7 @@ func goesRound(run RunID) error {
 
 // stillBlocked returns err. If the deadline of ctx has passed and the run is blocked or no worker
 // serves it, the error also contains that fact and the reason. The caller has no time to read them.
-func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
+func (c *client) stillBlocked(ctx context.Context, id RunID, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
@@ -417,7 +417,7 @@ func (c *Client) stillBlocked(ctx context.Context, id RunID, err error) error {
 		return err
 	}
 	if l.Record.Status != StatusBlocked {
-		return c.explainUnserved(ctx, id, err)
+		return c.ExplainUnserved(ctx, id, err)
 	}
 	why, _, _ := c.whyBlocked(ctx, id) // report that the run is blocked even if the reason cannot be read
 	return fmt.Errorf("%w: %w: %s: %s", err, ErrRunBlocked, id, why)
@@ -428,7 +428,7 @@ const blockedPatience = time.Second
 
 // whyBlocked returns the reason that the worker recorded when it blocked the run. It is empty if
 // the store keeps no step data.
-func (c *Client) whyBlocked(ctx context.Context, id RunID) (why string, differs *Mismatch, err error) {
+func (c *client) whyBlocked(ctx context.Context, id RunID) (why string, differs *Mismatch, err error) {
 	n, ok := store.As[store.StepDataStore](c.store)
 	if !ok {
 		return "", nil, nil
@@ -462,11 +462,11 @@ func result[T any](id RunID, end *localstart.End) (T, error) {
 // frames in one request. They usually include the last frame. If the run belongs to another
 // workflow, awaitEnd returns the name of that workflow at once. If known is not set, it reads the
 // run before it waits for a worker.
-func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known bool) (*localstart.End, error) {
+func (c *client) awaitEnd(ctx context.Context, id RunID, workflow string, known bool) (*localstart.End, error) {
 	const few = 4
 	request := store.Load{Run: id, Limit: -1}
 	for {
-		if err := c.check(); err != nil {
+		if err := c.Check(); err != nil {
 			return nil, err
 		}
 		if known {
@@ -475,7 +475,7 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known 
 			}
 		}
 		var l store.Loaded
-		err := c.persist(ctx, "look at a run", func() (err error) {
+		err := c.Persist(ctx, "look at a run", func() (err error) {
 			l, err = c.load(ctx, request)
 			return err
 		})
@@ -499,7 +499,7 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known 
 				return end, nil
 			}
 		}
-		err = c.persist(ctx, "wait for the end of a run", func() error { return c.store.Watch(ctx, id, store.UntilEnd) })
+		err = c.Persist(ctx, "wait for the end of a run", func() error { return c.store.Watch(ctx, id, store.UntilEnd) })
 		if err != nil {
 			return nil, err
 		}
@@ -508,11 +508,11 @@ func (c *Client) awaitEnd(ctx context.Context, id RunID, workflow string, known 
 
 // endOf returns the last event of a run that has ended. l contains the frames after number after.
 // If these do not include the last frame, endOf reads it.
-func (c *Client) endOf(ctx context.Context, id RunID, after uint64, l *store.Loaded) (last *event.Event, err error) {
+func (c *client) endOf(ctx context.Context, id RunID, after uint64, l *store.Loaded) (last *event.Event, err error) {
 	if n := len(l.Frames); n > 0 && after+uint64(n) == l.Record.N {
 		return lastOf(id, l.Frames[n-1], l.Record.N)
 	}
-	err = c.persist(ctx, "read the end of a run", func() (err error) {
+	err = c.Persist(ctx, "read the end of a run", func() (err error) {
 		last, err = c.lastEvent(ctx, id, l.Record.N)
 		return err
 	})

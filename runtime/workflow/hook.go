@@ -218,7 +218,7 @@ func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
 		return all, fmt.Errorf("list hooks of run %s: %w", run, err)
 	}
 	for _, other := range remote {
-		more, err := h.c.Run(other).Hooks(ctx)
+		more, err := h.c.handle(other).Hooks(ctx)
 		if err != nil && !errors.Is(err, ErrRunNotFound) { // the run that executes a step may not exist yet, or was purged
 			return all, err
 		}
@@ -229,14 +229,14 @@ func (h *Handle) Hooks(ctx context.Context) ([]HookInfo, error) {
 
 // hooksOf returns the hooks that are open at the end of a run's log, and the IDs of the runs that
 // execute steps for the run.
-func (c *Client) hooksOf(ctx context.Context, run RunID) (all []HookInfo, remote []RunID, err error) {
+func (c *client) hooksOf(ctx context.Context, run RunID) (all []HookInfo, remote []RunID, err error) {
 	head, err := c.loadAgain(ctx, store.Load{Run: run, Limit: -1})
 	if err != nil || head.Record.QueueState == store.StateEnded {
 		return nil, nil, err
 	}
 	l := c.logs.Get(run, func() *followedLog { return new(followedLog) })
 	whole, size, bad := false, int64(0), error(nil)
-	err = c.persist(ctx, "list hooks", func() error {
+	err = c.Persist(ctx, "list hooks", func() error {
 		l.mu.Lock() // not held during an outage of the store, so that other callers do not wait for this lock
 		defer l.mu.Unlock()
 		if err := l.follow(ctx, c, &head.Record); err != nil {
@@ -257,7 +257,7 @@ func (c *Client) hooksOf(ctx context.Context, run RunID) (all []HookInfo, remote
 
 // hooksAgain reads the whole log of a run after follow could not read a part of it. It returns the
 // error of the log, or the hooks if the log can be read.
-func (c *Client) hooksAgain(ctx context.Context, run RunID) ([]HookInfo, []RunID, error) {
+func (c *client) hooksAgain(ctx context.Context, run RunID) ([]HookInfo, []RunID, error) {
 	l, err := c.loadAgain(ctx, store.Load{Run: run})
 	if err == nil {
 		_, err = (&logReader{run: run}).all(&l)
@@ -410,7 +410,7 @@ type HookInfo struct {
 // Closed is set for a closed hook. The error matches ErrHookNotFound if there is no such hook, as
 // for [Hook.Send]. During an outage of the store, Hook waits until ctx ends.
 func (c *Client) Hook(ctx context.Context, token string) (HookInfo, error) {
-	h, err := c.openHook(ctx, token, 2)
+	h, err := c.inner().openHook(ctx, token, 2)
 	if err != nil {
 		return HookInfo{}, fmt.Errorf("get hook: %w", err)
 	}
@@ -443,7 +443,7 @@ func decodeRecord(data []byte) (r hookRecord, err error) {
 
 // readHook reads the last chunks of the state of a run's hook. It returns at least one chunk or an
 // error.
-func (c *Client) readHook(ctx context.Context, run RunID, token string, chunks int) (store.StreamPage, error) {
+func (c *client) readHook(ctx context.Context, run RunID, token string, chunks int) (store.StreamPage, error) {
 	r := &reader{c: c, run: run, what: "the state of a hook", stream: effects.HookStream(token)}
 	page, err := r.page(ctx, store.ReadStream{Tail: chunks})
 	switch {

@@ -291,14 +291,14 @@ type HookCall struct {
 // key receives the same response, as long as the run is kept. The errors are those of
 // [Client.SendToHook].
 func (c *Client) CallHook(ctx context.Context, token string, r HookRequest, opts ...SendOption) (*HookCall, error) {
-	call, err := c.callHook(ctx, token, &r, opts)
+	call, err := c.inner().callHook(ctx, token, &r, opts)
 	if err != nil {
 		return nil, fmt.Errorf("send to a hook: %w", err)
 	}
 	return call, nil
 }
 
-func (c *Client) callHook(ctx context.Context, token string, r *HookRequest, opts []SendOption) (*HookCall, error) {
+func (c *client) callHook(ctx context.Context, token string, r *HookRequest, opts []SendOption) (*HookCall, error) {
 	h, err := c.openHook(ctx, token, 2)
 	if err != nil {
 		return nil, err

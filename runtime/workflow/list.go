@@ -68,13 +68,14 @@ func (f Filter) query() store.Query {
 // The error matches [ErrNotSupported] if the store cannot be searched.
 func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 	return func(yield func(RunInfo, error) bool) {
-		lister, err := c.lister()
+		in := c.inner()
+		lister, err := in.lister()
 		if err != nil {
 			yield(RunInfo{}, fmt.Errorf("list runs: %w", err))
 			return
 		}
 		for q := f.query(); ; {
-			page, err := c.page(ctx, lister, q, f.Waits)
+			page, err := in.page(ctx, lister, q, f.Waits)
 			if err != nil {
 				yield(RunInfo{}, fmt.Errorf("list runs: %w", err))
 				return
@@ -107,22 +108,23 @@ type RunPage struct {
 // Page returns one page of the result of [Client.List], with at most limit runs. If limit is 0, it
 // is 100. The store examines at most [Filter.Budget] runs for the page.
 func (c *Client) Page(ctx context.Context, f Filter, limit int) (RunPage, error) {
-	lister, err := c.lister()
+	in := c.inner()
+	lister, err := in.lister()
 	if err != nil {
 		return RunPage{}, fmt.Errorf("list runs: %w", err)
 	}
 	q := f.query()
 	q.Limit = limit
-	page, err := c.page(ctx, lister, q, f.Waits)
+	page, err := in.page(ctx, lister, q, f.Waits)
 	if err != nil {
 		return RunPage{}, fmt.Errorf("list runs: %w", err)
 	}
 	return page, nil
 }
 
-func (c *Client) page(ctx context.Context, lister store.Lister, q store.Query, waits bool) (RunPage, error) {
+func (c *client) page(ctx context.Context, lister store.Lister, q store.Query, waits bool) (RunPage, error) {
 	page, err := lister.List(ctx, q)
-	c.logDamage()
+	c.LogDamage()
 	if err != nil {
 		return RunPage{}, err
 	}
@@ -133,7 +135,7 @@ func (c *Client) page(ctx context.Context, lister store.Lister, q store.Query, w
 // infos converts a page of records. Only the first frame of a log contains the depth of a run.
 // infos reads that frame for all runs with a parent in one request. The depth is 0 if the run was
 // purged after it was listed or if the frame cannot be read.
-func (c *Client) infos(ctx context.Context, records []store.Record, waits bool) ([]RunInfo, error) {
+func (c *client) infos(ctx context.Context, records []store.Record, waits bool) ([]RunInfo, error) {
 	infos := make([]RunInfo, len(records))
 	var children []int
 	var loads []store.Load
@@ -184,26 +186,27 @@ type Counted = store.Counted
 // regardless of their number. In that case, runs with damaged data are counted. The error matches
 // [ErrNotSupported] if the store cannot be searched.
 func (c *Client) Count(ctx context.Context, f Filter) (Counts, error) {
-	lister, err := c.lister()
+	in := c.inner()
+	lister, err := in.lister()
 	if err != nil {
 		return Counts{}, fmt.Errorf("count runs: %w", err)
 	}
 	counts, err := lister.Count(ctx, f.query())
-	c.logDamage()
+	in.LogDamage()
 	if err != nil {
 		return Counts{}, fmt.Errorf("count runs: %w", err)
 	}
 	return counts, nil
 }
 
-// logDamage logs the damaged data that the store has left out.
-func (c *Client) logDamage() {
+// LogDamage logs the damaged data that the store has left out.
+func (c *client) LogDamage() {
 	damage, _ := store.As[store.DamageTeller](c.store)
 	outage.LogDamage(c.logger, damage, slog.String("by", "client"))
 }
 
-func (c *Client) lister() (store.Lister, error) {
-	if err := c.check(); err != nil {
+func (c *client) lister() (store.Lister, error) {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	l, ok := store.As[store.Lister](c.store)

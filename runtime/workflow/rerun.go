@@ -207,7 +207,7 @@ func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opt
 		case err != nil:
 			return nil, nil, err
 		case asked.item != "" && old.log[0].Item == asked.item: // a concurrent request with the same key has made the run
-			return nil, h.c.Run(old.record.Run), nil
+			return nil, h.c.handle(old.record.Run), nil
 		case old.last.Type != end:
 			return nil, nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "Retry is for a run that failed, RetryCanceled for a run that was cancelled"}
 		case chain.Closed(old.record.Run):
@@ -223,7 +223,7 @@ func (h *Handle) lastRerun(ctx context.Context, verb string, end event.Type, opt
 		if old.record.Rerun == "" {
 			return old, nil, nil
 		}
-		next := h.c.Run(old.record.Rerun)
+		next := h.c.handle(old.record.Rerun)
 		info, err := next.Info(ctx)
 		switch {
 		case errors.Is(err, ErrRunNotFound): // the last rerun was deleted
@@ -248,12 +248,12 @@ func retryItem(run RunID, opts []SendOption) event.ItemID {
 
 // madeByKey returns the run that an earlier retry with the same idempotency key has made, or nil if
 // there is none. It returns an error if another kind of request has used the key.
-func (c *Client) madeByKey(ctx context.Context, verb string, old *earlier, opts []SendOption) (*Handle, error) {
+func (c *client) madeByKey(ctx context.Context, verb string, old *earlier, opts []SendOption) (*Handle, error) {
 	other := old.keyed(opts)
 	if other == "" {
 		return nil, nil
 	}
-	switch _, err := c.Run(other).Info(ctx); {
+	switch _, err := c.handle(other).Info(ctx); {
 	case err == nil:
 		return nil, &KeyConflictError{Verb: verb, Run: old.record.Run, New: other}
 	case !errors.Is(err, ErrRunNotFound):
@@ -263,7 +263,7 @@ func (c *Client) madeByKey(ctx context.Context, verb string, old *earlier, opts 
 }
 
 // refuseRetryKey returns an error if a retry has used the idempotency key.
-func (c *Client) refuseRetryKey(ctx context.Context, verb string, old *earlier, opts []SendOption) error {
+func (c *client) refuseRetryKey(ctx context.Context, verb string, old *earlier, opts []SendOption) error {
 	made, err := c.retriedByKey(ctx, verb, old, opts)
 	if err == nil && made != nil {
 		err = &KeyConflictError{Verb: verb, Run: old.record.Run, New: made.ID()}
@@ -274,7 +274,7 @@ func (c *Client) refuseRetryKey(ctx context.Context, verb string, old *earlier, 
 // retriedByKey returns the run that a retry with an idempotency key has made of a run or of its
 // reruns, or nil if there is none. It follows the reruns in the records. It also follows the IDs of
 // first retries, because the record of a run that was also restarted contains only the last rerun.
-func (c *Client) retriedByKey(ctx context.Context, verb string, old *earlier, opts []SendOption) (*Handle, error) {
+func (c *client) retriedByKey(ctx context.Context, verb string, old *earlier, opts []SendOption) (*Handle, error) {
 	item := retryItem(old.record.Run, opts)
 	if item == "" || !old.tried() {
 		return nil, nil
@@ -286,13 +286,13 @@ func (c *Client) retriedByKey(ctx context.Context, verb string, old *earlier, op
 				continue
 			}
 			seen[id] = true
-			next, err := c.Run(id).earlier(ctx, verb)
+			next, err := c.handle(id).earlier(ctx, verb)
 			switch {
 			case errors.Is(err, ErrRunNotFound):
 			case err != nil:
 				return nil, err
 			case next.log[0].Item == item:
-				return c.Run(id), nil
+				return c.handle(id), nil
 			case next.tried():
 				left = append(left, next)
 			}
@@ -535,7 +535,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 			return nil, err
 		}
 	}
-	return h.c.Run(created[0].Run), nil
+	return h.c.handle(created[0].Run), nil
 }
 
 // KeyConflictError reports that an idempotency key was used for a different request.

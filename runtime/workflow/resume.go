@@ -80,11 +80,12 @@ func runOf(token string) (run RunID, made bool, err error) {
 // again with the same key.
 func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ...SendOption) error {
 	flow.Hook(h).Declared()
-	payload, err := c.limits.Encode(h.what(), v, false)
+	in := c.inner()
+	payload, err := in.limits.Encode(h.what(), v, false)
 	if err != nil {
 		return fmt.Errorf("send to hook %s: %w", h.Name(), err)
 	}
-	if err := c.sendToHook(ctx, h.Name(), token, &event.Event{Type: event.HookReceived, Payload: payload}, opts); err != nil {
+	if err := in.sendToHook(ctx, h.Name(), token, &event.Event{Type: event.HookReceived, Payload: payload}, opts); err != nil {
 		return fmt.Errorf("send to hook %s: %w", h.Name(), err)
 	}
 	return nil
@@ -94,14 +95,15 @@ func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ..
 // JSON. If it does not match the type of the hook, the error is a *[PayloadError].
 func (c *Client) SendToHook(ctx context.Context, token string, payload json.RawMessage, opts ...SendOption) error {
 	const what = "payload of a hook"
-	err := c.limits.Check(what, len(payload), false)
+	in := c.inner()
+	err := in.limits.Check(what, len(payload), false)
 	if err == nil {
 		if bad := flow.ValidJSON(payload); bad != nil {
 			err = &PayloadError{What: what, Err: bad}
 		}
 	}
 	if err == nil {
-		err = c.sendToHook(ctx, "", token, &event.Event{Type: event.HookReceived, Payload: payload}, opts)
+		err = in.sendToHook(ctx, "", token, &event.Event{Type: event.HookReceived, Payload: payload}, opts)
 	}
 	if err != nil {
 		return fmt.Errorf("send to a hook: %w", err)
@@ -121,7 +123,7 @@ type openHook struct {
 
 // openHook reads the state of the hook with a token. If chunks is 2, it also reads the description
 // of the hook.
-func (c *Client) openHook(ctx context.Context, token string, chunks int) (*openHook, error) {
+func (c *client) openHook(ctx context.Context, token string, chunks int) (*openHook, error) {
 	run, err := c.holder(ctx, token)
 	if err != nil {
 		return nil, err
@@ -143,7 +145,7 @@ func (c *Client) openHook(ctx context.Context, token string, chunks int) (*openH
 
 // sendToHook delivers a payload or a failure to the hook with a token. It returns an error if the
 // hook has another name. An empty name matches any hook.
-func (c *Client) sendToHook(ctx context.Context, name, token string, e *event.Event, opts []SendOption) error {
+func (c *client) sendToHook(ctx context.Context, name, token string, e *event.Event, opts []SendOption) error {
 	h, err := c.openHook(ctx, token, 1)
 	if err != nil {
 		return err
@@ -156,7 +158,7 @@ func (c *Client) sendToHook(ctx context.Context, name, token string, e *event.Ev
 }
 
 // deliverToHook delivers a payload or a failure to a hook.
-func (c *Client) deliverToHook(ctx context.Context, h *openHook, id event.ItemID, keyed bool, e *event.Event, opts []SendOption) error {
+func (c *client) deliverToHook(ctx context.Context, h *openHook, id event.ItemID, keyed bool, e *event.Event, opts []SendOption) error {
 	run := h.run
 	e.Token = h.token
 	switch {
@@ -192,8 +194,8 @@ func (c *Client) deliverToHook(ctx context.Context, h *openHook, id event.ItemID
 }
 
 // holder returns the run whose hook has the token.
-func (c *Client) holder(ctx context.Context, token string) (RunID, error) {
-	if err := c.check(); err != nil {
+func (c *client) holder(ctx context.Context, token string) (RunID, error) {
+	if err := c.Check(); err != nil {
 		return "", err
 	}
 	run, made, err := runOf(token)
@@ -203,7 +205,7 @@ func (c *Client) holder(ctx context.Context, token string) (RunID, error) {
 	if made {
 		return run, nil
 	}
-	id, err := c.RunByID(event.HookRunID(token)).find(ctx)
+	id, err := c.handleByID(event.HookRunID(token)).find(ctx)
 	if err == nil {
 		var l store.Loaded
 		if l, err = c.loadAgain(ctx, store.Load{Run: id, Limit: -1}); err == nil && l.Record.Route.Workflow == event.HookRun {
@@ -218,7 +220,7 @@ func (c *Client) holder(ctx context.Context, token string) (RunID, error) {
 
 // received reports whether a run has received an item. A closed hook cannot accept the item again,
 // but its sender must receive the same result as the first time.
-func (c *Client) received(ctx context.Context, run RunID, id event.ItemID) (bool, error) {
+func (c *client) received(ctx context.Context, run RunID, id event.ItemID) (bool, error) {
 	l, err := c.loadAgain(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {
 		return false, fmt.Errorf("read run %s: %w", run, err)
@@ -250,7 +252,7 @@ func (c *Client) received(ctx context.Context, run RunID, id event.ItemID) (bool
 // hook. To send an error to workflow code, use a payload type that contains it.
 func (h Hook[T]) Fail(ctx context.Context, c *Client, token string, err error, opts ...SendOption) error {
 	flow.Hook(h).Declared()
-	if err := c.failHook(ctx, h.Name(), token, err, opts); err != nil {
+	if err := c.inner().failHook(ctx, h.Name(), token, err, opts); err != nil {
 		return fmt.Errorf("fail hook %s: %w", h.Name(), err)
 	}
 	return nil
@@ -258,13 +260,13 @@ func (h Hook[T]) Fail(ctx context.Context, c *Client, token string, err error, o
 
 // FailHook is like [Hook.Fail], for generic endpoints that have only the token.
 func (c *Client) FailHook(ctx context.Context, token string, err error, opts ...SendOption) error {
-	if err := c.failHook(ctx, "", token, err, opts); err != nil {
+	if err := c.inner().failHook(ctx, "", token, err, opts); err != nil {
 		return fmt.Errorf("fail a hook: %w", err)
 	}
 	return nil
 }
 
-func (c *Client) failHook(ctx context.Context, name, token string, why error, opts []SendOption) error {
+func (c *client) failHook(ctx context.Context, name, token string, why error, opts []SendOption) error {
 	if why == nil {
 		return &InvalidError{What: "error", Value: "<nil>", Reason: "must not be empty"}
 	}
@@ -283,12 +285,12 @@ func (c *Client) failHook(ctx context.Context, name, token string, why error, op
 }
 
 // finishStep makes e the outcome of the attempt that has opened a hook.
-func (c *Client) finishStep(ctx context.Context, run RunID, h *openHook, e *event.Event, opts []SendOption) error {
+func (c *client) finishStep(ctx context.Context, run RunID, h *openHook, e *event.Event, opts []SendOption) error {
 	id := event.DerivedItemID(run, "finish:"+h.token)
 	e.Key = outcomeKey(h.token, e, opts)
 	if !h.closed {
 		due := h.state.Step.Due
-		err := c.persist(ctx, "deliver", func() error {
+		err := c.Persist(ctx, "deliver", func() error {
 			err := c.deliverBy(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, e, due)
 			if errors.Is(err, store.ErrStale) && !c.store.Clock().Now().Before(due) {
 				return nil // too late, unless the store has accepted the outcome of an earlier request
@@ -346,7 +348,7 @@ func sameOutcome(a, b string) bool {
 
 // accepted returns the item with this ID that a run has accepted, or nil if there is none. It reads
 // the inbox, and then the log backwards, because the item is usually near the end of the log.
-func (c *Client) accepted(ctx context.Context, run RunID, id event.ItemID) (*event.Event, error) {
+func (c *client) accepted(ctx context.Context, run RunID, id event.ItemID) (*event.Event, error) {
 	l, err := c.loadAgain(ctx, store.Load{Run: run, Limit: -1, Inbox: true})
 	if err != nil {
 		return nil, err

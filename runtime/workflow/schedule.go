@@ -87,15 +87,15 @@ func Tick(ctx Context) (time.Time, bool) {
 // runs; or an error that matches ErrWrongWorkflow if another workflow uses the workflow ID. After
 // any other error, repeat the call.
 func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name string, s schedule.Spec, in In, opts ...RunOption) error {
-	set, err := d.def().scheduled(c, name, s, in, opts)
+	set, err := d.def().scheduled(c.inner(), name, s, in, opts)
 	if err != nil {
 		return err
 	}
-	return c.putSchedule(ctx, name, set)
+	return c.inner().putSchedule(ctx, name, set)
 }
 
 // scheduled returns the stored definition of a schedule.
-func (d definition) scheduled(c *Client, name string, s schedule.Spec, in any, opts []RunOption) (*scheduled, error) {
+func (d definition) scheduled(c *client, name string, s schedule.Spec, in any, opts []RunOption) (*scheduled, error) {
 	if err := errors.Join(checkSchedule(name), s.Check(name)); err != nil {
 		return nil, err
 	}

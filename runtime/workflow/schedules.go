@@ -12,9 +12,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// findSchedule returns the record of the run of a schedule.
-func (c *Client) findSchedule(ctx context.Context, name string) (store.Record, error) {
-	id, err := c.RunByID(event.ScheduleRunID(name)).resolve(ctx)
+// FindSchedule returns the record of the run of a schedule.
+func (c *client) FindSchedule(ctx context.Context, name string) (store.Record, error) {
+	id, err := c.handleByID(event.ScheduleRunID(name)).resolve(ctx)
 	var l store.Loaded
 	var chain event.Loop
 	for next := id; err == nil && next != ""; next = l.Record.Next { // the run may be continuing as new
@@ -42,8 +42,8 @@ func (c *Client) findSchedule(ctx context.Context, name string) (store.Record, e
 
 // putSchedule creates a schedule, or replaces its definition. It writes nothing if the schedule
 // already has this definition.
-func (c *Client) putSchedule(ctx context.Context, name string, does *scheduled) error {
-	if r, err := c.findSchedule(ctx, name); err == nil && r.Route.Queue == does.Queue {
+func (c *client) putSchedule(ctx context.Context, name string, does *scheduled) error {
+	if r, err := c.FindSchedule(ctx, name); err == nil && r.Route.Queue == does.Queue {
 		if now, err := c.scheduleDoes(ctx, r.Run); err == nil && now.same(does) {
 			return nil
 		}
@@ -54,7 +54,7 @@ func (c *Client) putSchedule(ctx context.Context, name string, does *scheduled) 
 
 // scheduleDoes returns the definition that a schedule will have when it has processed all its
 // orders.
-func (c *Client) scheduleDoes(ctx context.Context, run RunID) (*scheduled, error) {
+func (c *client) scheduleDoes(ctx context.Context, run RunID) (*scheduled, error) {
 	l, err := c.load(ctx, store.Load{Run: run, Inbox: true})
 	if err != nil {
 		return nil, err
@@ -107,9 +107,9 @@ func (c *Client) scheduleDoes(ctx context.Context, run RunID) (*scheduled, error
 
 // beginSchedule creates the run of a schedule with an order, or sends the order to the existing
 // run.
-func (c *Client) beginSchedule(ctx context.Context, state scheduleState, o scheduleOrder) (*Run[None], error) {
+func (c *client) beginSchedule(ctx context.Context, state scheduleState, o scheduleOrder) (*Run[None], error) {
 	o.At = c.store.Clock().Now()
-	run, err := schedules.Start(ctx, c, state, WithID(event.ScheduleRunID(state.Name)), WithQueue(state.Does.Queue), WithMessage(scheduleOrders, o))
+	run, err := schedules.Start(ctx, &c.face, state, WithID(event.ScheduleRunID(state.Name)), WithQueue(state.Does.Queue), WithMessage(scheduleOrders, o))
 	if err != nil {
 		return nil, fmt.Errorf("schedule %q: %w", state.Name, err)
 	}
@@ -152,16 +152,16 @@ func (s *scheduleState) ordered(o *scheduleOrder) *scheduled {
 
 // Declare creates or updates the schedules that directives declare. Each schedule has the name of
 // its workflow.
-func (e engineClient) Declare(ctx context.Context, r *flow.Registry, began time.Time) error {
+func (c *client) Declare(ctx context.Context, r *flow.Registry, began time.Time) error {
 	var failed error
 	for _, d := range r.Scheduled() {
-		failed = errors.Join(failed, e.c.declareSchedule(ctx, definition{d}, began))
+		failed = errors.Join(failed, c.declareSchedule(ctx, definition{d}, began))
 	}
 	return failed
 }
 
 // declareSchedule creates the schedule of a workflow, or sends the declaration to it.
-func (c *Client) declareSchedule(ctx context.Context, d definition, began time.Time) error {
+func (c *client) declareSchedule(ctx context.Context, d definition, began time.Time) error {
 	does, err := d.scheduled(c, d.Name, schedule.Spec{When: d.Schedule}, None{}, nil)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 // waits returns the record of the run that takes the permits for a run. Usually this is the record
 // r of the run itself.
-func (c *Client) waits(ctx context.Context, r *store.Record, spec *event.Spec) (*store.Record, error) {
+func (c *client) waits(ctx context.Context, r *store.Record, spec *event.Spec) (*store.Record, error) {
 	if spec.PermitSlot == 0 || r.QueueState == store.StateEnded {
 		return r, nil
 	}
@@ -44,7 +44,7 @@ func waitsSince(r *store.Record) (since time.Time) {
 // declared the limit, or if another run takes the permits because of a workflow ID. A configuration
 // in the store takes precedence, but overweight reads it only if the start exceeds the declaration
 // in this process.
-func (c *Client) overweight(ctx context.Context, uses []event.Use, slot uint16, permitSlot int) error {
+func (c *client) overweight(ctx context.Context, uses []event.Use, slot uint16, permitSlot int) error {
 	for _, u := range permits.Stored(permits.Fleet(uses)) {
 		most := permits.Default(u.Name).AtOnce
 		if most == 0 || u.Weight <= most {

@@ -152,7 +152,7 @@ func chunkOf(stored *store.Chunk) (Chunk[json.RawMessage], error) {
 
 // chunkReader reads a stream from a position on.
 type chunkReader struct {
-	c    *Client
+	c    *client
 	run  RunID
 	name string
 	next uint64 // number of the next chunk to return; 0: the first chunk that is kept
@@ -209,7 +209,7 @@ func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage
 		case page.Closed || page.Ended:
 			return nil
 		default:
-			err := r.c.persist(ctx, "follow stream", func() error {
+			err := r.c.Persist(ctx, "follow stream", func() error {
 				return r.c.store.AwaitStream(ctx, r.run, effects.UserStream(r.name), page.Last)
 			})
 			if err != nil {
@@ -226,7 +226,7 @@ func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
 		ask.Limit = -1
 	}
 	var page store.StreamPage
-	err := r.c.persist(ctx, "read stream", func() (err error) {
+	err := r.c.Persist(ctx, "read stream", func() (err error) {
 		page, err = r.c.store.ReadStream(ctx, ask)
 		return err
 	})
@@ -257,13 +257,13 @@ func (r *chunkReader) lag(page store.StreamPage) error {
 	return nil
 }
 
-// persist repeats a request while the store does not respond. It returns errors that a repetition
+// Persist repeats a request while the store does not respond. It returns errors that a repetition
 // would not change. A repeated request must have the same effect as a single one. During an outage
 // the client logs one line at the beginning, further lines at growing intervals, and one line at
 // the end, regardless of the number of waiting callers.
-func (c *Client) persist(ctx context.Context, what string, ask func() error) error {
+func (c *client) Persist(ctx context.Context, what string, ask func() error) error {
 	for delay := persistFirst; ; delay = min(2*delay, persistMost) {
-		err := c.check()
+		err := c.Check()
 		if err == nil {
 			err = ask()
 		}
@@ -305,7 +305,7 @@ func final(err error) bool {
 
 // reader reads one stream that a run has published. During an outage of the store it waits.
 type reader struct {
-	c      *Client
+	c      *client
 	run    RunID
 	what   string // description of the data, for errors
 	stream string
@@ -337,7 +337,7 @@ func (r *reader) newest(ctx context.Context) (store.StreamPage, error) {
 func (r *reader) page(ctx context.Context, want store.ReadStream) (store.StreamPage, error) {
 	want.Run, want.Stream = r.run, r.stream
 	var page store.StreamPage
-	err := r.c.persist(ctx, "read "+r.what, func() (err error) {
+	err := r.c.Persist(ctx, "read "+r.what, func() (err error) {
 		page, err = r.c.store.ReadStream(ctx, want)
 		return err
 	})
@@ -349,7 +349,7 @@ func (r *reader) page(ctx context.Context, want store.ReadStream) (store.StreamP
 
 // hear waits until the stream has a chunk after number last, or until no chunk can follow.
 func (r *reader) hear(ctx context.Context, last uint64) error {
-	return r.c.persist(ctx, "wait for "+r.what, func() error { return r.c.store.AwaitStream(ctx, r.run, r.stream, last) })
+	return r.c.Persist(ctx, "wait for "+r.what, func() error { return r.c.store.AwaitStream(ctx, r.run, r.stream, last) })
 }
 
 // await waits for a last chunk whose index differs from seen, and returns it. If seen is 0, it

@@ -335,7 +335,7 @@ func (o *runOptions) items(l *flow.Limits, by string, inside bool) ([]store.Item
 // accepted, because the last run either accepts it or is created with the remaining messages. Each
 // new run has a new ID, because the store answers a repeated ID with the result of the earlier
 // request.
-func (d definition) sendAlong(ctx context.Context, c *Client, s *localstart.Start, there store.Created, same bool) (store.Created, bool) {
+func (d definition) sendAlong(ctx context.Context, c *client, s *localstart.Start, there store.Created, same bool) (store.Created, bool) {
 	left := s.Create.Items
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
 		err := there.Err // error of reading the found run

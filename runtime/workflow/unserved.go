@@ -13,9 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// unserved reports whether a run waits for a worker and no worker serves its route. It returns
+// Unserved reports whether a run waits for a worker and no worker serves its route. It returns
 // false if the store cannot determine that.
-func (c *Client) unserved(ctx context.Context, r *store.Record) (bool, error) {
+func (c *client) Unserved(ctx context.Context, r *store.Record) (bool, error) {
 	roster, ok := store.As[store.Roster](c.store)
 	if !ok || r.QueueState != store.StateReady {
 		return false, nil
@@ -24,14 +24,14 @@ func (c *Client) unserved(ctx context.Context, r *store.Record) (bool, error) {
 	return err == nil && !served, err
 }
 
-// explainUnserved returns err. If no worker serves the run, the returned error also matches
+// ExplainUnserved returns err. If no worker serves the run, the returned error also matches
 // ErrRunUnserved.
-func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) error {
+func (c *client) ExplainUnserved(ctx context.Context, run RunID, err error) error {
 	l, failed := c.load(ctx, store.Load{Run: run, Limit: -1})
 	if failed != nil {
 		return err
 	}
-	if unserved, _ := c.unserved(ctx, &l.Record); !unserved { // if the state is unknown, return err unchanged
+	if unserved, _ := c.Unserved(ctx, &l.Record); !unserved { // if the state is unknown, return err unchanged
 		return err
 	}
 	route := l.Record.Route
@@ -46,7 +46,7 @@ func (c *Client) explainUnserved(ctx context.Context, run RunID, err error) erro
 // A worker that claimed such a run would end it without executing its code, because it was asked to
 // cancel before it began. Therefore no effect of the code is lost. All other runs are left to
 // workers.
-func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID, err error) {
+func (c *client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID, err error) {
 	loaded, err := c.records(ctx, runs)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (c *Client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID,
 }
 
 // endLoaded is like endUnserved, for runs that were read after they had been asked to cancel.
-func (c *Client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []RunID, err error) {
+func (c *client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []RunID, err error) {
 	type place struct {
 		partition int
 		route     string
@@ -81,7 +81,7 @@ func (c *Client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []
 		}
 		at := place{c.partitionOf(r.Run), r.Route.Workflow + "\x00" + r.Route.Queue}
 		if _, known := unserved[at]; !known {
-			if unserved[at], err = c.unserved(ctx, r); err != nil {
+			if unserved[at], err = c.Unserved(ctx, r); err != nil {
 				return nil, err
 			}
 		}
@@ -103,7 +103,7 @@ func (c *Client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []
 }
 
 // asked reports whether the inbox of a run contains a cancel request.
-func (c *Client) asked(ctx context.Context, run RunID) (bool, error) {
+func (c *client) asked(ctx context.Context, run RunID) (bool, error) {
 	l, err := c.load(ctx, store.Load{Run: run, Limit: -1, Inbox: true})
 	return asksToEnd(l.Inbox), err
 }
@@ -125,7 +125,7 @@ const (
 )
 
 // take claims a run. If the store does not implement [store.Seizer], only takeFree is possible.
-func (c *Client) take(ctx context.Context, partition int, session store.SessionID, run RunID, how taking) (store.ClaimedRun, error) {
+func (c *client) take(ctx context.Context, partition int, session store.SessionID, run RunID, how taking) (store.ClaimedRun, error) {
 	if seizer := c.seizer(); how != takeFree && seizer != nil {
 		return seizer.Seize(ctx, partition, session, event.NewToken(), run, how == takeOwned)
 	}
@@ -133,12 +133,12 @@ func (c *Client) take(ctx context.Context, partition int, session store.SessionI
 }
 
 // seizer returns the store as a store.Seizer, or nil if it does not implement that interface.
-func (c *Client) seizer() store.Seizer {
+func (c *client) seizer() store.Seizer {
 	seizer, _ := store.As[store.Seizer](c.store)
 	return seizer
 }
 
-func (c *Client) partitionOf(run RunID) int { return int(run.Slot()) % c.store.Partitions() }
+func (c *client) partitionOf(run RunID) int { return int(run.Slot()) % c.store.Partitions() }
 
 // endAlone ends runs of a partition that no worker executes. ending returns the commit that ends a
 // run from its stored data. If it returns nil, endAlone releases the run. endAlone returns the runs
@@ -148,7 +148,7 @@ func (c *Client) partitionOf(run RunID) int { return int(run.Slot()) % c.store.P
 // queue. Therefore a concurrent client or worker either claims a run first, or finds that the run
 // is owned or has ended. If the client crashes, its session expires, and the runs wait again with
 // the requests in their inboxes.
-func (c *Client) endAlone(ctx context.Context, partition int, runs []RunID, how taking, ending func(*store.ClaimedRun, *store.Loaded) (*store.Commit, error)) (ended []RunID, err error) {
+func (c *client) endAlone(ctx context.Context, partition int, runs []RunID, how taking, ending func(*store.ClaimedRun, *store.Loaded) (*store.Commit, error)) (ended []RunID, err error) {
 	session := store.SessionID("client/" + event.NewToken().String())
 	if err := c.store.OpenSession(ctx, store.Session{Partition: partition, ID: session, Worker: "client", TTL: endLease}); err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func ignoreTaken(err error) error {
 
 // ending returns the commit that ends a run that was asked to cancel and whose log contains only
 // its creation. It returns nil if a worker must end the run.
-func (c *Client) ending(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
+func (c *client) ending(claimed *store.ClaimedRun, l *store.Loaded) (*store.Commit, error) {
 	if l.Err != nil || len(l.Frames) != 1 {
 		return nil, l.Err
 	}
@@ -278,7 +278,7 @@ func commitAlone(claimed *store.ClaimedRun, state *event.LogState, events []even
 // applyUntilEnd applies the items in the inbox of a run that has not begun, until the run ends. It
 // returns the remaining items. If an item is not a message, a pause or a cancel request, a worker
 // must apply it, and applyUntilEnd stops.
-func (c *Client) applyUntilEnd(r *replay.Run, inbox []store.Item) (late []event.ItemID, err error) {
+func (c *client) applyUntilEnd(r *replay.Run, inbox []store.Item) (late []event.ItemID, err error) {
 	for _, item := range inbox {
 		if r.Ended() {
 			late = append(late, item.ID)

@@ -219,12 +219,12 @@ func (ctx Context) read(what string, call *readCall) (*readResult, error) {
 }
 
 // Read is the code of the step that reads from another run.
-func (e engineClient) Read(ctx context.Context, args []byte) ([]byte, error) {
+func (c *client) Read(ctx context.Context, args []byte) ([]byte, error) {
 	var call readCall
 	if err := flow.Decode("input of step "+event.ReadStep, args, &call); err != nil {
 		return nil, err
 	}
-	got, err := e.c.readFor(ctx, &call)
+	got, err := c.readFor(ctx, &call)
 	if errors.Is(err, ErrRunNotFound) {
 		got, err = &readResult{Missing: true}, nil
 	}
@@ -234,7 +234,7 @@ func (e engineClient) Read(ctx context.Context, args []byte) ([]byte, error) {
 	return flow.Marshal("result of step "+event.ReadStep, got)
 }
 
-func (c *Client) readFor(ctx context.Context, call *readCall) (*readResult, error) {
+func (c *client) readFor(ctx context.Context, call *readCall) (*readResult, error) {
 	switch {
 	case call.Value != "":
 		return c.readValue(ctx, call)
@@ -245,7 +245,7 @@ func (c *Client) readFor(ctx context.Context, call *readCall) (*readResult, erro
 	return &readResult{Status: l.Record.Status}, err
 }
 
-func (c *Client) readValue(ctx context.Context, call *readCall) (*readResult, error) {
+func (c *client) readValue(ctx context.Context, call *readCall) (*readResult, error) {
 	r := &reader{c: c, run: call.Run, what: "value " + call.Value, stream: effects.ValueStream(call.Value)}
 	page, err := r.newest(ctx)
 	if err != nil {
@@ -261,7 +261,7 @@ func (c *Client) readValue(ctx context.Context, call *readCall) (*readResult, er
 // readBytes is the approximate number of bytes of chunks that one step reads.
 const readBytes = 128 << 10
 
-func (c *Client) readChunks(ctx context.Context, call *readCall) (*readResult, error) {
+func (c *client) readChunks(ctx context.Context, call *readCall) (*readResult, error) {
 	r := &chunkReader{c: c, run: call.Run, name: call.Stream, next: call.From, tail: -1}
 	if call.Tail != nil {
 		r.tail = *call.Tail

@@ -101,7 +101,7 @@ func mayHaveSteps(r *store.Record) bool {
 
 // stepsOf reads the log of a run. It returns the steps that other runs execute for this run, and
 // whether the run is paused.
-func (c *Client) stepsOf(ctx context.Context, r *store.Record) (steps []remoteStep, paused bool, err error) {
+func (c *client) stepsOf(ctx context.Context, r *store.Record) (steps []remoteStep, paused bool, err error) {
 	if !mayHaveSteps(r) && r.Status != StatusHeld && r.Status != StatusBlocked {
 		return nil, false, nil
 	}
@@ -117,7 +117,7 @@ func (c *Client) stepsOf(ctx context.Context, r *store.Record) (steps []remoteSt
 
 // listedSteps returns, for each run, the steps that other runs execute for it. It reads only a few
 // frames of each log, so the result may be incomplete.
-func (c *Client) listedSteps(ctx context.Context, records []*store.Record) (map[RunID][]remoteStep, error) {
+func (c *client) listedSteps(ctx context.Context, records []*store.Record) (map[RunID][]remoteStep, error) {
 	steps := map[RunID][]remoteStep{}
 	waiting := make([]*store.Record, 0, len(records))
 	for _, r := range records {
@@ -166,7 +166,7 @@ type waiter struct {
 
 // fillWaits sets WaitsFor of runs. records are the records of the runs that take their permits, and
 // remote contains the steps that other runs execute for them.
-func (c *Client) fillWaits(ctx context.Context, infos []RunInfo, records []*store.Record, remote map[RunID][]remoteStep) error {
+func (c *client) fillWaits(ctx context.Context, infos []RunInfo, records []*store.Record, remote map[RunID][]remoteStep) error {
 	reader, ok := store.As[store.TurnReader](c.store)
 	if !ok {
 		return nil
@@ -205,7 +205,7 @@ func (c *Client) fillWaits(ctx context.Context, infos []RunInfo, records []*stor
 }
 
 // placeWaits finds the limit for which each waiter waits, and adds it to WaitsFor.
-func (c *Client) placeWaits(ctx context.Context, reader store.TurnReader, infos []RunInfo, waiters []waiter) error {
+func (c *client) placeWaits(ctx context.Context, reader store.TurnReader, infos []RunInfo, waiters []waiter) error {
 	turns := make([]map[store.LimitID]store.Turn, c.store.Partitions())
 	for _, w := range waiters {
 		p := c.partitionOf(w.record.Run)
@@ -275,7 +275,7 @@ func waitsAt(r *store.Record, turns map[store.LimitID]store.Turn) (int, bool) {
 
 // shownFor replaces each internal run among the values of the map by its parent. An internal run
 // executes a step or takes permits for its parent.
-func (c *Client) shownFor(ctx context.Context, runs map[RunID]RunID) error {
+func (c *client) shownFor(ctx context.Context, runs map[RunID]RunID) error {
 	loads := make([]store.Load, 0, len(runs))
 	for run := range runs {
 		loads = append(loads, store.Load{Run: run, Limit: -1})
@@ -297,7 +297,7 @@ func (c *Client) shownFor(ctx context.Context, runs map[RunID]RunID) error {
 
 // remoteRetries returns the retries of steps that other runs execute, as retries of steps of the
 // calling run.
-func (c *Client) remoteRetries(ctx context.Context, steps []remoteStep) (all []StepRetry, err error) {
+func (c *client) remoteRetries(ctx context.Context, steps []remoteStep) (all []StepRetry, err error) {
 	for _, s := range steps[:min(len(steps), mostWaits)] {
 		l, err := c.load(ctx, store.Load{Run: s.run, Limit: -1})
 		if errors.Is(err, ErrRunNotFound) || err == nil && l.Record.Group == "" {
@@ -352,7 +352,7 @@ type followedLog struct {
 // followed returns the retries of a run from its log, and the time by which the run must begin. If
 // a part of the log cannot be read, the result covers the events before that part. Such a run is
 // blocked, and the reason is reported elsewhere.
-func (c *Client) followed(ctx context.Context, r *store.Record) ([]StepRetry, time.Time, error) {
+func (c *client) followed(ctx context.Context, r *store.Record) ([]StepRetry, time.Time, error) {
 	l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
 	l.mu.Lock()
 	err := l.follow(ctx, c, r)
@@ -391,7 +391,7 @@ func (h *Handle) orders(ctx context.Context) (flow.Orders, error) {
 }
 
 // follow reads the part of the log that was added since the last call.
-func (l *followedLog) follow(ctx context.Context, c *Client, r *store.Record) error {
+func (l *followedLog) follow(ctx context.Context, c *client, r *store.Record) error {
 	same, err := l.isBeginningOf(ctx, c, r)
 	if err != nil {
 		return err
@@ -413,7 +413,7 @@ func (l *followedLog) follow(ctx context.Context, c *Client, r *store.Record) er
 
 // isBeginningOf reports whether the frames that were read are a prefix of the current log. They are
 // not if the store has lost writes, or if the run was deleted and created again with the same ID.
-func (l *followedLog) isBeginningOf(ctx context.Context, c *Client, r *store.Record) (bool, error) {
+func (l *followedLog) isBeginningOf(ctx context.Context, c *client, r *store.Record) (bool, error) {
 	switch {
 	case l.broken:
 		return false, nil

@@ -34,7 +34,7 @@ type Attempt struct {
 	Hooks HookOpener
 	// Transaction is taken while the attempt has an open transaction of package sqlstep.
 	Transaction Slot
-	// Client is the flow.Client of the worker, for the runtime's own steps.
+	// Client is the flow.Engine of the worker, for the runtime's own steps.
 	Client any
 }
 

@@ -271,5 +271,5 @@ var ReadPlan = NewPlan(&StepSpec{Name: event.ReadStep, Timeout: readTimeout, Ret
 
 // reads is the implementation of the step that reads from another run.
 var reads = &boundStep{spec: ReadPlan.Spec, code: "the step that reads from other runs", call: func(ctx context.Context, args []byte) ([]byte, error) {
-	return attempt.From(ctx).Client.(Client).Read(ctx, args)
+	return attempt.From(ctx).Client.(Engine).Read(ctx, args)
 }}

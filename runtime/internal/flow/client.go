@@ -10,8 +10,22 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Client is the part of a client that a worker and package ops use.
-type Client interface {
+// Client is the representation of a workflow.Client.
+type Client struct{ engine Engine }
+
+// NewClient returns the client that e implements.
+func NewClient(e Engine) Client { return Client{e} }
+
+// Engine returns the implementation of the client. It panics for the zero Client.
+func (c *Client) Engine() Engine {
+	if c.engine == nil {
+		panic("workflow: zero Client: create one with workflow.NewClient")
+	}
+	return c.engine
+}
+
+// Engine is the part of a client that workers and package ops use.
+type Engine interface {
 	Operator
 	Store() store.Store
 	Logger() *slog.Logger
@@ -39,6 +53,3 @@ type Client interface {
 	// accepts no further starts.
 	AddHost(h localstart.Host) (leave func())
 }
-
-// ClientOf returns the engine's interface of a *workflow.Client. It is provided by package workflow.
-var ClientOf func(client any) Client

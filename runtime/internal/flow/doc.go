@@ -12,7 +12,4 @@
 //   - hook.go: hooks that workflow code and steps open
 //   - client.go, ops.go: the part of a client that workers and package ops use
 //   - kit.go: how test kits change a worker
-//
-// The function variable ClientOf is set by the initialization of package workflow, and does not
-// change afterwards.
 package flow

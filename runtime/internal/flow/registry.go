@@ -44,7 +44,7 @@ type boundWorkflow struct {
 // boundProgram is the program of a workflow for one worker. It has no state, so all runs of the
 // workflow on the worker share it.
 type boundProgram struct {
-	client  Client
+	client  Engine
 	logger  *slog.Logger
 	execute replay.Program
 }
@@ -243,7 +243,7 @@ func (r *Registry) Step(name string) (StepFunc, bool) {
 }
 
 // Program returns the code of a workflow, and the last element of the workflow's name.
-func (r *Registry) Program(name string, c Client, logger *slog.Logger) (program replay.Program, short string, ok bool) {
+func (r *Registry) Program(name string, c Engine, logger *slog.Logger) (program replay.Program, short string, ok bool) {
 	r.mu.RLock()
 	w, losers := r.workflows[name], r.observer.Losers
 	r.mu.RUnlock()

@@ -367,7 +367,7 @@ func begins(ctx context.Context) (returned func()) {
 	if a == nil || a.Client == nil {
 		return func() {}
 	}
-	outer, ok := a.Client.(flow.Client).Store().(*Between)
+	outer, ok := a.Client.(flow.Engine).Store().(*Between)
 	if !ok || outer.ledger == nil {
 		return func() {}
 	}

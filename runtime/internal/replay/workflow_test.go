@@ -29,7 +29,7 @@ func run(t *testing.T, code func(workflow.Context) (string, error)) (*replay.Run
 	def := &flow.DefinitionSpec{Name: "p.flow"}
 	reg := &flow.Registry{}
 	reg.BindWorkflow(def, code, flow.CodeOf[workflow.None](def, func(ctx flow.Context, _ workflow.None) (string, error) { return code(workflow.Context(ctx)) }))
-	client := flow.ClientOf(workflow.NewClient(noStore{}, workflow.ClientConfig{}))
+	client := (*flow.Client)(workflow.NewClient(noStore{}, workflow.ClientConfig{})).Engine()
 	program, short, ok := reg.Program("p.flow", client, slog.Default())
 	if !ok {
 		t.Fatal("the workflow is not known")

@@ -24,7 +24,7 @@ type Params struct {
 	MaxLogBytes     int
 
 	Code      *flow.Registry
-	Client    flow.Client
+	Client    flow.Engine
 	Log       *slog.Logger         // logger of the code
 	Serves    map[store.Route]bool // routes of the worker
 	Chance    func() float64       // returns a number in [0, 1)
