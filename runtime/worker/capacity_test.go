@@ -9,11 +9,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// unscheduled is a scheduler that does nothing, so posted inputs are never handled.
-type unscheduled struct{}
-
-func (unscheduled) schedule() {}
-
 // TestREC11_APlaceThatAClaimAsksForIsGivenToNobodyElse proves that slots of a bounded queue which a
 // claim in flight has requested are reserved. A run that is started on the worker is not admitted
 // to such a slot, and another claim requests only the remaining slots.
@@ -26,7 +21,7 @@ func TestREC11_APlaceThatAClaimAsksForIsGivenToNobodyElse(t *testing.T) {
 		claim := &runloop.Claim{ClaimedRun: store.ClaimedRun{Route: store.Route{Queue: queue, Workflow: "orders.fulfil"}}}
 		r.admit(claim, func() *inputs {
 			loops++
-			return &inputs{id: event.NewRunID(st.Clock().Now(), 0), ready: unscheduled{}}
+			return &inputs{id: event.NewRunID(st.Clock().Now(), 0), ready: newQueue[runnable]()} // no executor pops the queue, so posted inputs are never handled
 		})
 		return loops
 	}

@@ -23,16 +23,18 @@ const (
 // sending is a commit of a run that is in flight.
 type sending struct {
 	*runloop.Commit
-	by    committing
-	start *localStart // the run that the commit creates; nil if the run exists
-	next  nextClaim
+	by      committing
+	start   *localstart.Start // the run that the commit creates; nil if the run exists
+	session store.SessionID   // session that owns the created run
+	next    nextClaim
 }
 
-// localStart is a run that a client of this process starts on this worker. The worker creates the
-// run under one of its sessions.
-type localStart struct {
-	*localstart.Start
-	request store.Create // the request that the worker sends to create the run
+// creation returns the request that creates the run.
+func (c *sending) creation() store.Create {
+	r := c.start.Create
+	r.Frame, r.CommitID, r.Seq, r.Status = c.Req.Frame, c.Req.CommitID, c.Req.Last, c.Req.Status
+	r.Owner = &store.Owner{Session: c.session, Token: c.Req.Fence.Token}
+	return r
 }
 
 // committing is the receiver of a commit's answer.
@@ -187,7 +189,7 @@ func (m *committer) create(batch []sending, requests []store.Create) []store.Cre
 			m.deliver(c, store.Committed{Err: errWithdrawn})
 			continue
 		}
-		requests, sent = append(requests, c.start.request), append(sent, c)
+		requests, sent = append(requests, c.creation()), append(sent, c)
 	}
 	if len(sent) == 0 {
 		return requests

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
 )
 
 // runnable is a run loop as an executor uses it.
@@ -59,7 +59,7 @@ func (s *executors) forgetReplaced() {
 // own goroutines.
 type executor struct {
 	ready    *queue[runnable]
-	pool     replay.Pool
+	memory   runloop.Memory
 	done     chan struct{}
 	replaced atomic.Bool // whether another executor has taken its place
 	reported bool        // whether the watchdog has reported that the user code does not return; used only by the watchdog
@@ -71,7 +71,7 @@ type executor struct {
 
 func (e *executor) loop() {
 	defer close(e.done)
-	defer e.pool.Close()
+	defer e.memory.Close()
 	for !e.replaced.Load() {
 		r, ok := e.ready.pop()
 		if !ok {

@@ -15,7 +15,8 @@ import (
 type inputs struct {
 	id       event.RunID
 	activity *activity.Counter
-	ready    scheduler
+	ready    *queue[runnable]
+	loop     runnable
 
 	// The worker's own capacity that the run uses. The lock of runs guards both fields.
 	uses  []store.Use
@@ -32,9 +33,6 @@ type inputs struct {
 	unbegun atomic.Pointer[runloop.Claim]
 }
 
-// scheduler queues a run loop for an executor.
-type scheduler interface{ schedule() }
-
 // post queues an input for the run loop. It holds the lock while it schedules the loop. Otherwise
 // another poster could find the loop marked as scheduled although this goroutine is suspended
 // before scheduling it. The last input of a stopping worker would then be handled only after all
@@ -48,7 +46,7 @@ func (i *inputs) post(in runloop.Input) {
 	}
 	i.scheduled = true
 	i.activity.Begin()
-	i.ready.schedule()
+	i.ready.push(i.loop)
 }
 
 func (i *inputs) committed(c *runloop.Commit) {

@@ -7,6 +7,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
+	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -41,18 +42,17 @@ type runLoop struct {
 	alarm   alarm
 	started map[uint64]*attempt // attempts that were started and have not ended, by ID
 	labels  *attemptLabels      // labels of the last attempt
-	start   *localStart         // the local start that creates the run; nil if the run exists
+	start   *localstart.Start   // the local start that creates the run; nil if the run exists
 }
 
 func newRunLoop(e *env, p *loopParts, run event.RunID) *runLoop {
 	t := &runLoop{env: e, loopParts: p}
-	t.id, t.inputs.activity, t.inputs.ready = run, e.activity, t
+	t.id, t.inputs.activity, t.inputs.ready, t.inputs.loop = run, e.activity, p.ready, t
 	t.state = runloop.New(&p.params, run, t.onStray)
 	t.alarm = alarm{env: e, in: &t.inputs}
 	return t
 }
 
-func (t *runLoop) schedule()      { t.loopParts.ready.push(t) }
 func (t *runLoop) shown() *inputs { return &t.inputs }
 
 // execute handles posted inputs until none are left.
@@ -162,11 +162,7 @@ func (t *runLoop) send(c *runloop.Commit, claim *runloop.Claim) {
 	s := sending{Commit: c, by: &t.inputs}
 	switch {
 	case c.Create:
-		s.start = t.start
-		r := &s.start.request
-		*r = s.start.Create
-		r.Frame, r.CommitID, r.Seq, r.Status = c.Req.Frame, c.Req.CommitID, c.Req.Last, c.Req.Status
-		r.Owner = &store.Owner{Session: claim.Session, Token: claim.Fence.Token}
+		s.start, s.session = t.start, claim.Session
 	case c.GivesPermits:
 		t.claimNext(&s, claim)
 	}
@@ -233,9 +229,13 @@ func (t *runLoop) Moment(c *runloop.Claim) runloop.Moment {
 	return m
 }
 
+func (t *runLoop) Leave(c *runloop.Claim) runloop.Moment {
+	t.exec.leave()
+	return t.Moment(c)
+}
+
 func (t *runLoop) Enter()                   { t.exec.enter() }
-func (t *runLoop) Leave()                   { t.exec.leave() }
-func (t *runLoop) Pool() *replay.Pool       { return &t.exec.pool }
+func (t *runLoop) Memory() *runloop.Memory  { return &t.exec.memory }
 func (t *runLoop) TakeSlot() bool           { return t.steps.slots.acquire(&t.inputs) }
 func (t *runLoop) Full() bool               { return t.runs.full() }
 func (t *runLoop) Roomy() bool              { return t.runs.roomy(&t.inputs, t.partitionOf(t.id)) }

@@ -274,7 +274,7 @@ func (h host) Take(s *localstart.Start) bool {
 	}
 	return w.runs.admit(claim, func() *inputs {
 		t := newRunLoop(w.env, w.loop, c.Run)
-		t.start = &localStart{Start: s}
+		t.start = s
 		return &t.inputs
 	})
 }

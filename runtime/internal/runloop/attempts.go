@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
+	"github.com/flowgen/flowgen/runtime/internal/refs"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
@@ -28,14 +28,14 @@ type attempt struct {
 
 // underWay is the state of the attempts of a run that are in progress.
 type underWay struct {
-	attempts    map[uint64]*attempt // attempts by step, from step_started on
-	attemptIDs  uint64              // ID of the latest attempt
-	spare       *attempt            // an ended attempt whose memory can be reused
-	releases    []release           // effects that wait until their causes are durable, in the order of the causes
-	held        []*attempt          // attempts with a durable step_started that wait until the lease is alive
-	gaveWay     bool                // whether a step was not started because other runs wait for a slot
-	interrupted []uint64            // steps whose attempts ended with their worker
-	holdBack    holdBack            // the closing of rates that the next commit requests
+	attempts     refs.Map[attempt] // attempts by step, from step_started on
+	attemptIDs   uint64            // ID of the latest attempt
+	spareAttempt *attempt          // an ended attempt whose memory can be reused
+	releases     []release         // effects that wait until their causes are durable, in the order of the causes
+	held         []*attempt        // attempts with a durable step_started that wait until the lease is alive
+	gaveWay      bool              // whether a step was not started because other runs wait for a slot
+	interrupted  []uint64          // steps whose attempts ended with their worker
+	holdBack     holdBack          // the closing of rates that the next commit requests
 }
 
 // release is an effect that takes place once the event seq is durable. Exactly one of the other
@@ -71,15 +71,15 @@ func (s *State) dropAttempts(cause error) {
 			s.reveal(o, cause)
 		}
 	}
-	s.attempts, s.releases, s.held = nil, nil, nil
+	s.attempts, s.releases, s.held = refs.Map[attempt]{}, nil, nil
 }
 
 // inOrder returns the attempts in the order of their steps.
 func (s *State) inOrder() []*attempt {
-	if len(s.attempts) == 0 {
+	if s.attempts.Len() == 0 {
 		return nil
 	}
-	return slices.SortedFunc(maps.Values(s.attempts), func(a, b *attempt) int { return cmp.Compare(a.ref, b.ref) })
+	return slices.SortedFunc(s.attempts.All, func(a, b *attempt) int { return cmp.Compare(a.ref, b.ref) })
 }
 
 // stop cancels the code of an attempt that was started.
@@ -150,17 +150,14 @@ func (s *State) startSteps() error {
 			return nil
 		}
 		s.attempted = true
-		a := s.spare
+		a := s.spareAttempt
 		if a == nil {
 			a = &attempt{}
 		}
-		s.spare = nil
+		s.spareAttempt = nil
 		s.attemptIDs++
 		*a = attempt{id: s.attemptIDs, ref: ref, number: n, started: s.moment.Now}
-		if s.attempts == nil {
-			s.attempts = map[uint64]*attempt{}
-		}
-		s.attempts[ref] = a
+		s.attempts.Add(ref, a)
 		s.releases = append(s.releases, release{seq: seq, start: a})
 	}
 	return nil
@@ -173,7 +170,7 @@ func (s *State) unstart(last uint64) {
 		switch r := &s.releases[i]; {
 		case r.seq <= last:
 		case r.start != nil:
-			delete(s.attempts, r.start.ref)
+			s.attempts.Delete(r.start.ref)
 			s.act(Action{Op: ReturnSlot})
 		case r.open != nil:
 			s.reveal(r.open, errEnded)
@@ -197,7 +194,7 @@ func (s *State) nextStep(retries *[]uint64) (uint64, bool) {
 	}
 	for len(*retries) > 0 {
 		ref := (*retries)[0]
-		if s.run.State().StateOf(ref) == event.StatePending && s.attempts[ref] == nil { // otherwise the code of the previous attempt is still running
+		if s.run.State().StateOf(ref) == event.StatePending && s.attempts.Get(ref) == nil { // otherwise the code of the previous attempt is still running
 			return ref, true
 		}
 		*retries = (*retries)[1:] // the step was started before
@@ -234,7 +231,7 @@ func (s *State) release(last uint64) {
 		case r.open != nil:
 			s.reveal(r.open, nil)
 		default:
-			if a := s.attempts[r.cancel]; a != nil {
+			if a := s.attempts.Get(r.cancel); a != nil {
 				s.stop(a, s.cancelCause(r.cancel))
 			}
 		}
@@ -262,11 +259,11 @@ func (s *State) resume() {
 // launch starts the code of an attempt whose step_started is durable.
 func (s *State) launch(a *attempt) {
 	op := s.run.Op(a.ref)
-	if op == nil || s.run.Ended() || s.attempts[a.ref] != a {
+	if op == nil || s.run.Ended() || s.attempts.Get(a.ref) != a {
 		return // the slot was freed when the run was dropped
 	}
 	if s.run.Err() != nil { // the outcome could not be recorded, so the code is not called
-		delete(s.attempts, a.ref)
+		s.attempts.Delete(a.ref)
 		s.act(Action{Op: ReturnSlot})
 		return
 	}
@@ -295,7 +292,7 @@ func (s *State) launch(a *attempt) {
 // record applies the outcome of an attempt. It returns an error if the run cannot continue on this
 // worker.
 func (s *State) record(ref, id uint64, out *Outcome) error {
-	a := s.attempts[ref]
+	a := s.attempts.Get(ref)
 	if a == nil || a.id != id {
 		return nil // the run was lost, or ended before the attempt did
 	}
@@ -303,8 +300,8 @@ func (s *State) record(ref, id uint64, out *Outcome) error {
 		s.giveBack(a)
 		return nil
 	}
-	delete(s.attempts, ref)
-	s.spare = a
+	s.attempts.Delete(ref)
+	s.spareAttempt = a
 	op := s.run.Op(ref)
 	if op == nil || a.finished || s.run.Ended() || s.run.Err() != nil {
 		return nil //nolint:nilerr // the run ends with that error
@@ -416,7 +413,7 @@ const (
 // counts as an attempt, so that a step that kills its process runs out of attempts. A step that is
 // not idempotent is not started again after its attempt was launched.
 func (s *State) giveBack(a *attempt) {
-	delete(s.attempts, a.ref)
+	s.attempts.Delete(a.ref)
 	if a.finished {
 		return
 	}
@@ -486,7 +483,7 @@ func (s *State) endAttempts() {
 			s.giveBack(a)
 		}
 	}
-	s.held = slices.DeleteFunc(s.held, func(a *attempt) bool { return s.attempts[a.ref] != a })
+	s.held = slices.DeleteFunc(s.held, func(a *attempt) bool { return s.attempts.Get(a.ref) != a })
 }
 
 func (s *State) cancelCause(ref uint64) error {

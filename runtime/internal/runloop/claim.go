@@ -35,25 +35,19 @@ func (s *State) hold(c *Claim) {
 
 // logEnd is the end of the durable log, as confirmed to the worker.
 type logEnd struct {
-	n     uint64 // number of frames
-	seq   uint64
-	last  event.CommitID
-	size  logSize
-	bytes int // size of the log at the claim; 0 if the store does not report it
+	n        uint64 // number of frames
+	seq      uint64
+	last     event.CommitID
+	logBytes int // size of the log
+	limited  int // size at which the log reached its bound; 0 if it did not
 }
 
-// logSize is the size of a log in bytes.
-type logSize struct {
-	bytes   int
-	limited int // the size at which the log reached its bound; 0 if it did not
-}
-
-// add adds a frame to the size.
-func (s *logSize) add(frame int, events []event.Event) {
-	s.bytes += frame
+// addFrame adds a frame to the size of the log.
+func (s *State) addFrame(bytes int, events []event.Event) {
+	s.logBytes += bytes
 	for i := range events {
 		if e := &events[i]; e.Type == event.CancelRequested && e.Failure != nil && s.limited == 0 {
-			s.limited = s.bytes
+			s.limited = s.logBytes
 		}
 	}
 }
@@ -72,7 +66,7 @@ func (s *State) decode(frames [][]byte) ([]event.Event, error) {
 		}
 		prev = f.CommitID
 		events = append(events, f.Events...)
-		s.size.add(len(b), f.Events)
+		s.addFrame(len(b), f.Events)
 	}
 	if last := uint64(len(events)); uint64(len(frames)) != s.n || last != s.seq || prev != s.last {
 		return nil, fmt.Errorf("log of run %s ends with frame %d (%s) and event %d, its metadata has %d (%s) and %d: %w",

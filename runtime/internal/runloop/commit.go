@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/internal/failuregroup"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -22,11 +23,11 @@ type Commit struct {
 	GivesPermits bool           // whether the commit gives back permits that other runs may claim with it
 	Answer       store.Committed
 
-	events int    // number of entries of draft.unsaved that the commit contains
-	again  bool   // whether the commit publishes draft.again
-	told   int    // number of entries of inbox.refusals that the commit publishes
-	took   int    // number of entries of inbox.taken that the commit consumes
-	read   extent // the part of inbox.read that the commit contains
+	events int    // number of entries of unsaved that the commit contains
+	again  bool   // whether the commit publishes keptValues
+	told   int    // number of entries of refusals that the commit publishes
+	took   int    // number of entries of taken that the commit consumes
+	read   extent // the part of takenSize that the commit contains
 	made   time.Time
 }
 
@@ -48,38 +49,30 @@ func (c *Commit) Bytes() int {
 	return n
 }
 
-// draft contains the events and publications that no confirmed commit contains yet.
+// draft is the part of the state that contains the events and publications that no confirmed commit
+// contains yet.
 type draft struct {
-	unsaved []event.Event
-	folded  int                 // number of entries of unsaved whose consequences are in folds
-	folds   []consequence       // in the order of the events
-	again   []store.Publication // publications of values that were taken over from an earlier run
-	spare   *Commit             // an answered commit whose memory can be reused
+	unsaved    []event.Event
+	folded     int                 // number of entries of unsaved whose consequences are in folds
+	folds      []consequence       // in the order of the events
+	keptValues []store.Publication // publications of values that were taken over from an earlier run
 }
 
-// add appends new events of the run.
-func (d *draft) add(events []event.Event) {
-	if len(d.unsaved) == 0 {
-		d.unsaved = events
-	} else {
-		d.unsaved = append(d.unsaved, events...)
+// addEvents adds the new events of the run to the draft.
+func (s *State) addEvents() {
+	events := s.run.Take()
+	if len(s.unsaved) == 0 {
+		s.unsaved = events
+		return
 	}
+	s.unsaved = append(s.unsaved, events...)
+	s.run.Reuse(events[:0])
 }
-
-// recycle keeps an answered commit for reuse. The caller must hold the only reference to the
-// commit.
-func (d *draft) recycle(c *Commit) {
-	*c = Commit{}
-	d.spare = c
-}
-
-// forget drops everything that was not committed.
-func (d *draft) forget() { *d = draft{spare: d.spare} }
 
 // drafted returns the sequence number of the last event in the draft or in the log.
 func (s *State) drafted() uint64 {
-	if n := len(s.draft.unsaved); n > 0 {
-		return s.draft.unsaved[n-1].Seq
+	if n := len(s.unsaved); n > 0 {
+		return s.unsaved[n-1].Seq
 	}
 	return s.seq
 }
@@ -90,8 +83,8 @@ func (s *State) keepValues(events []event.Event) {
 	if s.n > 1 || s.run.State().Spec.Kept == 0 {
 		return
 	}
-	s.draft.again = effects.TakenOver(events)
-	if len(s.draft.again) > 0 && !s.run.Ended() {
+	s.keptValues = effects.TakenOver(events)
+	if len(s.keptValues) > 0 && !s.run.Ended() {
 		s.apply(event.Event{Type: event.ValuesKept}) // a commit needs a frame to publish
 	}
 }
@@ -107,8 +100,8 @@ func (s *State) nextCommit() (*Commit, error) {
 	if s.stays(effect) {
 		effect, due = store.EffectNone, time.Time{}
 	}
-	n, exempt := portion(s.draft.unsaved), s.turn.exempt
-	all := n == len(s.draft.unsaved)
+	n, exempt := portion(s.unsaved), s.turn.exempt
+	all := n == len(s.unsaved)
 	switch {
 	case !all: // the run may leave only after the remaining events are committed
 		effect, due = store.EffectNone, time.Time{}
@@ -116,20 +109,20 @@ func (s *State) nextCommit() (*Commit, error) {
 	case effect == store.EffectNone && s.blocked == nil && s.run.Ended():
 		// The terminal event is committed together with the release of the run. It lists the
 		// accepted items that the code never received, so the inbox must be read first.
-		s.inbox.refused = max(s.inbox.refused, s.inbox.rereads)
-		if s.inbox.refused >= inboxPatience {
+		s.refusedCommits = max(s.refusedCommits, s.rereads)
+		if s.refusedCommits >= inboxPatience {
 			return s.closing(), nil
 		}
 		return nil, nil
-	case effect == store.EffectNone && len(s.inbox.refusals) == 0 && exempt == store.ExemptUnchanged && (n == 0 || s.nothingToLose()):
+	case effect == store.EffectNone && len(s.refusals) == 0 && exempt == store.ExemptUnchanged && (n == 0 || s.nothingToLose()):
 		return nil, nil
 	}
 	if effect != store.EffectNone {
-		s.inbox.rereads = 0
+		s.rereads = 0
 	}
 	c := s.newCommit(n)
 	c.Req.Effect, c.Req.Due, c.Req.Status = effect, due, status
-	c.Req.Progress, c.Req.Exempt, c.Req.Unused = progress(s.draft.unsaved[:n]), exempt, s.unused(effect)
+	c.Req.Progress, c.Req.Exempt, c.Req.Unused = progress(s.unsaved[:n]), exempt, s.unused(effect)
 	if all {
 		s.conclude(c)
 	}
@@ -149,9 +142,9 @@ func (s *State) conclude(c *Commit) {
 	group := s.failureGroup(c.Req.Effect)
 	c.Req.FailureGroup = s.label(group, c.Req.Effect)
 	c.GivesPermits = group.Group == "" && s.moment.Alive && s.givesPermits(c.Req.Effect)
-	c.took, c.read = len(s.inbox.taken), s.inbox.read
+	c.took, c.read = len(s.taken), s.takenSize
 	if n := c.took; n > 0 {
-		c.Req.Consume, c.Req.ConsumeLast = n, s.inbox.taken[n-1]
+		c.Req.Consume, c.Req.ConsumeLast = n, s.taken[n-1]
 	}
 }
 
@@ -182,52 +175,59 @@ func (s *State) givesPermits(effect store.Effect) bool {
 
 // creation returns the commit that creates the run.
 func (s *State) creation() (*Commit, error) {
-	n := fitting(s.draft.unsaved)
-	for i := range s.draft.unsaved[:n] {
-		if s.draft.unsaved[i].Type.Terminal() || s.fold(i+1) != nil || len(s.draft.folds) > 0 { // an error of fold is reported by the next commit
+	n := fitting(s.unsaved)
+	for i := range s.unsaved[:n] {
+		if s.unsaved[i].Type.Terminal() || s.fold(i+1) != nil || len(s.folds) > 0 { // an error of fold is reported by the next commit
 			n = i
 			break
 		}
 	}
 	c := s.newCommit(n)
 	c.Create, c.Req.Status = true, event.StatusRunning
-	if effect, _ := s.effect(); effect == store.EffectPark && n == len(s.draft.unsaved) {
+	if effect, _ := s.effect(); effect == store.EffectPark && n == len(s.unsaved) {
 		c.Req.Status = s.status(effect) // the run waits from its creation
 	}
-	return c, s.frame(&c.Req, s.draft.unsaved[:n])
+	return c, s.frame(&c.Req, s.unsaved[:n])
 }
 
 // newCommit returns a commit of the given number of events, under the current claim and at the end
 // of the durable log.
 func (s *State) newCommit(events int) *Commit {
-	c := s.draft.spare
-	if c == nil {
-		c = &Commit{}
+	c := &Commit{}
+	if m, n := s.memory, len(s.memory.commits); n > 0 {
+		c, m.commits[n-1] = m.commits[n-1], nil
+		m.commits = m.commits[:n-1]
 	}
-	s.draft.spare = nil
-	*c = Commit{events: events, made: s.moment.Now}
+	c.events, c.made = events, s.moment.Now
 	c.Req.Run, c.Req.WorkflowID, c.Req.Fence, c.Req.Prev = s.id, s.workflowID, s.fence, s.last
 	return c
 }
 
+// recycle keeps the memory of an answered commit, to which no other reference exists.
+func (s *State) recycle(c *Commit) {
+	*c = Commit{}
+	if m := s.memory; len(m.commits) < keptCommits {
+		m.commits = append(m.commits, c)
+	}
+}
+
 // saveDraft removes the contents of a durable commit from the draft.
 func (s *State) saveDraft(c *Commit) {
-	d := &s.draft
-	saved := d.unsaved
+	saved := s.unsaved
 	if c.events > 0 {
 		last := saved[c.events-1].Seq
-		d.folded = max(d.folded-c.events, 0)
-		d.folds = slices.DeleteFunc(d.folds, func(c consequence) bool { return c.seq <= last })
+		s.folded = max(s.folded-c.events, 0)
+		s.folds = slices.DeleteFunc(s.folds, func(c consequence) bool { return c.seq <= last })
 		if s.holdBack.seq <= last {
 			s.holdBack = holdBack{}
 		}
 	}
-	if d.unsaved = saved[c.events:]; len(d.unsaved) == 0 && s.run != nil {
+	if s.unsaved = saved[c.events:]; len(s.unsaved) == 0 && s.run != nil {
 		s.run.Reuse(saved[:0])
-		d.unsaved = nil
+		s.unsaved = nil
 	}
 	if c.again {
-		d.again = nil
+		s.keptValues = nil
 	}
 }
 
@@ -235,10 +235,10 @@ func (s *State) saveDraft(c *Commit) {
 // run has created its next step and waits for a slot to start it. The commit that starts the step
 // contains the events.
 func (s *State) nothingToLose() bool {
-	if s.blocked != nil || len(s.attempts)+len(s.inbox.taken) > 0 || s.cancelsWait() || !s.wanted() {
+	if s.blocked != nil || s.attempts.Len()+len(s.taken) > 0 || s.cancelsWait() || !s.wanted() {
 		return false
 	}
-	return !slices.ContainsFunc(s.draft.unsaved, func(e event.Event) bool {
+	return !slices.ContainsFunc(s.unsaved, func(e event.Event) bool {
 		return e.Type != event.RunStarted && e.Type != event.StepCreated && e.Type != event.ResourceWait
 	})
 }
@@ -251,7 +251,7 @@ const inboxPatience = 3
 // closing returns the commit that makes the store refuse further items. It is needed if the run
 // cannot end because new items keep arriving.
 func (s *State) closing() *Commit {
-	s.inbox.rereads = 0
+	s.rereads = 0
 	c := s.newCommit(0)
 	c.Req.Closing = true
 	return c
@@ -261,7 +261,7 @@ func (s *State) closing() *Commit {
 // them. It also adds refusals of asks, and with the first frame the values that the run has taken
 // over.
 func (s *State) fill(c *Commit) error {
-	events, req := s.draft.unsaved[:c.events], &c.Req
+	events, req := s.unsaved[:c.events], &c.Req
 	var folds []consequence
 	if len(events) > 0 {
 		if err := s.frame(req, events); err != nil {
@@ -285,22 +285,22 @@ func (s *State) fill(c *Commit) error {
 		req.Send = append(req.Send, folds[i].sends...)
 		req.Publish = append(req.Publish, folds[i].chunks...)
 	}
-	if len(events) > 0 && len(events) == len(s.draft.unsaved) {
-		for i := range s.inbox.lateWrites {
-			late, err := s.chunks(&s.inbox.lateWrites[i])
+	if len(events) > 0 && len(events) == len(s.unsaved) {
+		for i := range s.lateWrites {
+			late, err := s.chunks(&s.lateWrites[i])
 			if err != nil {
 				return err
 			}
 			req.Publish = append(req.Publish, late...)
 		}
 	}
-	if c.took == len(s.inbox.taken) { // If the commit does not consume all taken items, refused asks may stay in the inbox, and the next worker would judge them again.
-		c.told = len(s.inbox.refusals)
-		req.Publish = append(req.Publish, s.inbox.refusals...)
+	if c.took == len(s.taken) { // If the commit does not consume all taken items, refused asks may stay in the inbox, and the next worker would judge them again.
+		c.told = len(s.refusals)
+		req.Publish = append(req.Publish, s.refusals...)
 	}
-	if len(events) > 0 && len(s.draft.again) > 0 {
+	if len(events) > 0 && len(s.keptValues) > 0 {
 		c.again = true
-		req.Publish = append(req.Publish, s.draft.again...)
+		req.Publish = append(req.Publish, s.keptValues...)
 	}
 	for i := range folds {
 		req.Publish = append(req.Publish, folds[i].values...)
@@ -312,7 +312,7 @@ func (s *State) fill(c *Commit) error {
 func (s *State) frame(req *store.Commit, events []event.Event) error {
 	last := &events[len(events)-1]
 	if last.Type.Terminal() {
-		last.Unread = append(slices.Clip(s.untaken()), s.inbox.late...)
+		last.Unread = append(slices.Clip(s.untaken()), s.late...)
 		s.rerun(last)
 	}
 	req.CommitID = s.driver.CommitID()
@@ -337,4 +337,195 @@ func (s *State) untaken() []event.ItemID {
 		ids = append(ids, e.Item)
 	}
 	return ids
+}
+
+// effect returns the effect of the next commit on the run, and the next due time of the run.
+func (s *State) effect() (store.Effect, time.Time) {
+	busy := s.attempts.Len() > 0
+	switch {
+	case s.blocked != nil:
+		if busy {
+			return store.EffectNone, time.Time{}
+		}
+		return store.EffectBlock, time.Time{}
+	case s.hasUnread():
+		return store.EffectNone, time.Time{}
+	case s.run.Ended():
+		if s.run.State().Run == event.StateContinued {
+			return store.EffectContinue, time.Time{}
+		}
+		return store.EffectFinish, time.Time{}
+	case busy:
+		return store.EffectNone, time.Time{}
+	case s.run.State().StandsStill(): // no operation is due
+		return store.EffectPark, s.run.State().Due()
+	case s.wanted():
+		if s.moment.Stage >= Stopping || s.gaveWay {
+			return store.EffectYield, time.Time{}
+		}
+		return store.EffectNone, time.Time{}
+	case s.run.State().RunningSteps() > 0:
+		return store.EffectYield, time.Time{} // Abandoned attempts remain. The next worker decides about them.
+	}
+	return store.EffectPark, s.run.State().Due()
+}
+
+// unused returns what the store does with permits that the run has not used. If the code of the run
+// has not begun, the run holds no permits and consumes no rate, whatever has woken it. The same
+// holds for a run that executes a step and has begun no attempt. A paused run keeps its position in
+// the limiter queue.
+func (s *State) unused(effect store.Effect) store.Unused {
+	if effect != store.EffectPark || s.leftQueue {
+		return store.UnusedNone
+	}
+	f := s.run.State()
+	switch used := f.Run != event.StatePending && f.Delayed.IsZero(); {
+	case len(f.Spec.Uses) == 0, f.Spec.Whole && used, !f.Spec.Whole && s.attempted:
+		return store.UnusedNone
+	case f.Paused && !f.Held() && !f.Spec.StartAt.After(s.moment.Now) && !f.Delayed.After(s.moment.Now):
+		return store.UnusedInQueue
+	}
+	return store.UnusedBack
+}
+
+func (s *State) status(effect store.Effect) event.Status {
+	switch effect {
+	case store.EffectBlock:
+		return event.StatusBlocked
+	case store.EffectNone, store.EffectYield:
+		if s.run.State().Paused {
+			return event.StatusPaused
+		}
+	case store.EffectPark, store.EffectFinish, store.EffectContinue:
+		if effect == store.EffectPark && s.run.AtGate() {
+			return event.StatusPaused // the run is paused until its next step is requested
+		}
+		return s.run.State().Status()
+	}
+	return event.StatusRunning
+}
+
+// progress reports whether the events count as progress of the run. The start of an attempt does
+// not count, because the attempt may kill the worker. An attempt that was given back does not count
+// because it has no outcome.
+func progress(events []event.Event) bool {
+	return slices.ContainsFunc(events, func(e event.Event) bool {
+		switch e.Type {
+		case event.StepRetrying:
+			return e.Failure == nil || e.Failure.Code != event.CodeStopped
+		case event.StepPending, event.StepCompleted, event.StepFailed, event.WaitCompleted, event.MessageReceived, event.ValueRecorded,
+			event.ChildCreated, event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.MessageSent, event.ValueSet,
+			event.StreamWritten, event.StreamClosed, event.HookCreated, event.HookReceived, event.HookDisposed, event.HookAnswered,
+			event.AskReceived, event.AskAccepted, event.AskAnswered:
+			return true
+		}
+		return e.Type.Terminal()
+	})
+}
+
+// label returns the failure group that a commit sets for the run. Nil keeps the recorded group; at
+// the end of the run the store then decides.
+func (s *State) label(g store.FailureGroup, effect store.Effect) *store.FailureGroup {
+	if g.Group == s.group || g.Group == "" && (effect == store.EffectFinish || effect == store.EffectContinue) {
+		return nil
+	}
+	label := g // allocate only if the label changes
+	return &label
+}
+
+// failureGroup returns the failure group of the run after a commit with the given effect. The zero
+// value means that the run is in no group. If several steps are being retried, the first one that
+// began determines the group. So the group does not change with each failure of these steps.
+func (s *State) failureGroup(effect store.Effect) store.FailureGroup {
+	if effect == store.EffectBlock {
+		return failuregroup.Blocked(s.route.Workflow, whatBlocks(s.blocked))
+	}
+	if s.run == nil {
+		return store.FailureGroup{Group: s.group} // the log could not be read, so the group remains unchanged
+	}
+	state := s.run.State()
+	if effect == store.EffectFinish && state.Run == event.StateFailed {
+		return failuregroup.Failed(s.route.Workflow, state.Failure)
+	}
+	if o := state.Failing(); o != nil {
+		return failuregroup.Retrying(s.route.Workflow, o.Name, o.Failure)
+	}
+	return store.FailureGroup{}
+}
+
+// whatBlocks returns why a run is blocked, without details of the run. If the code does not match
+// the log, it returns the operation in the log and the operation that the code requested.
+func whatBlocks(err error) string {
+	if mismatch, ok := errors.AsType[*replay.MismatchError](err); ok {
+		return mismatch.Operations()
+	}
+	return err.Error()
+}
+
+// These constants bound one commit. The store can serve no other request while it writes a commit,
+// and each store bounds the length of a frame.
+const (
+	commitChunks = 1000
+	commitBytes  = 4 << 20
+	// endingBytes bounds a commit that ends a run, including the cause of the end.
+	endingBytes = 64 << 20
+)
+
+// portion returns how many of the unsaved events go into one commit. This is all of them, unless
+// code requests very many operations or writes very much to streams without waiting. Every prefix
+// of a log is a valid log, so events may be split at any event. The only exception is the end of a
+// run, which stays together with its cause.
+func portion(events []event.Event) int {
+	n := fitting(events)
+	if n == len(events) || !events[len(events)-1].Type.Terminal() {
+		return n
+	}
+	cause, chunks, bytes := len(events)-1, 0, 0
+	for cause >= 0 && !causes(events[cause].Type) {
+		if bytes += events[cause].Size(); events[cause].Type == event.StreamWritten {
+			chunks++
+		}
+		cause--
+	}
+	switch {
+	case n <= cause, cause < 0:
+		return n
+	case chunks > commitChunks || bytes+events[cause].Size() > endingBytes: // the end and its cause are too large for one commit
+		return n
+	case cause == 0:
+		return len(events)
+	}
+	return cause
+}
+
+// fitting returns how many events fit into one commit.
+func fitting(events []event.Event) int {
+	chunks, bytes := 0, 0
+	for i := range events {
+		e := &events[i]
+		if e.Type == event.StreamWritten {
+			chunks++
+		}
+		bytes += e.Size()
+		if e.Type.Entity() == event.EntityChild || e.Type.Entity() == event.EntitySend {
+			bytes += len(e.Payload) // the payload is also part of an outbox record
+		}
+		if i > 0 && (chunks > commitChunks || bytes > commitBytes) {
+			return i
+		}
+	}
+	return len(events)
+}
+
+// causes reports whether an event of this type originates outside of the run's code and may cause
+// the run to end.
+func causes(t event.Type) bool {
+	switch t {
+	case event.StepCompleted, event.StepFailed, event.WaitCompleted,
+		event.MessageReceived, event.HookReceived, event.AskReceived, event.AskAccepted,
+		event.ChildStarted, event.ChildCompleted, event.ChildFailed, event.ChildCanceled,
+		event.SendCompleted, event.SendFailed, event.CancelRequested:
+		return true
+	}
+	return false
 }

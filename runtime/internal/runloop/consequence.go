@@ -25,14 +25,13 @@ type consequence struct {
 // are durable, so a refused commit repeats them. They are computed for one commit at a time, because
 // they contain payloads again.
 func (s *State) fold(n int) error {
-	d := &s.draft
-	for ; d.folded < n && !d.unsaved[d.folded].Type.Terminal(); d.folded++ {
-		c, err := s.consequenceOf(&d.unsaved[d.folded])
+	for ; s.folded < n && !s.unsaved[s.folded].Type.Terminal(); s.folded++ {
+		c, err := s.consequenceOf(&s.unsaved[s.folded])
 		if err != nil {
 			return err
 		}
 		if len(c.sends)+len(c.chunks)+len(c.values) > 0 {
-			d.folds = append(d.folds, c)
+			s.folds = append(s.folds, c)
 		}
 	}
 	return nil
@@ -77,12 +76,12 @@ func (s *State) consequences(n int) ([]consequence, error) {
 	if err := s.fold(n); err != nil {
 		return nil, err
 	}
-	last := &s.draft.unsaved[n-1]
+	last := &s.unsaved[n-1]
 	m := 0
-	for m < len(s.draft.folds) && s.draft.folds[m].seq <= last.Seq {
+	for m < len(s.folds) && s.folds[m].seq <= last.Seq {
 		m++
 	}
-	all := s.draft.folds[:m:m]
+	all := s.folds[:m:m]
 	if last.Type.Terminal() {
 		c, err := s.consequenceOf(last)
 		if err != nil {
@@ -127,7 +126,7 @@ func (s *State) continuation(last *event.Event) (*store.Create, error) {
 	if state.CancelRequested {
 		cancel = append(cancel, event.Event{Type: event.CancelRequested, Reason: state.CancelReason, Item: state.CancelItem})
 	}
-	for _, e := range s.inbox.carried {
+	for _, e := range s.carried {
 		if e.Type == event.CancelRequested {
 			cancel = append(cancel, e)
 		} else {

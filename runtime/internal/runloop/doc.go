@@ -28,10 +28,9 @@
 //
 //   - state.go: the state, its parameters, and the Driver
 //   - input.go, action.go: what a State takes and returns
-//   - react.go: the reaction to each input; proceed.go: the work after the inputs
+//   - react.go: the reaction to each input; proceed.go: the work after the inputs, in order
 //   - claim.go: the claim and the end of the durable log; replay.go: how the code gets into memory
-//   - begin.go: how a run begins, becomes due, and reaches its limits
 //   - attempts.go, outcome.go, hook.go: attempts of steps; inbox.go: received items
-//   - commit.go, cut.go, effect.go: the next commit, its size, and what it does to the run
+//   - commit.go: the next commit, its size, and its effect on the run; consequence.go: what it sends
 //   - delay.go, turn.go, report.go: delayed releases, quarantine, and log lines
 package runloop

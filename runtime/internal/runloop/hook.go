@@ -30,7 +30,7 @@ var errFinished = errors.New("the attempt was finished from outside")
 
 // open records the hook that an attempt opens. The code gets the token once the event is durable.
 func (s *State) open(o *Opening) {
-	a := s.attempts[o.Ref]
+	a := s.attempts.Get(o.Ref)
 	if a == nil || a.id != o.Attempt || a.finished {
 		s.reveal(o, ErrLost)
 		return
@@ -105,7 +105,7 @@ func (s *State) finish(ref uint64, e *event.Event) {
 		return // the outcome is in the log and takes effect when the run is resumed
 	}
 	closes := op.Closes
-	if a := s.attempts[ref]; a != nil {
+	if a := s.attempts.Get(ref); a != nil {
 		a.finished, closes = true, s.driver.ClosedStreams(a.id)
 		s.stop(a, errFinished)
 	}

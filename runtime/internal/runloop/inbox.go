@@ -11,72 +11,70 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// inbox contains the items of a run's inbox on their way into the log.
+// inbox is the part of the state that contains the items of the run's inbox on their way into the
+// log.
 type inbox struct {
-	unread
-	refusals []store.Publication // refusals of asks, not published yet
+	pending   []store.Item // items that were read from the inbox, but are not applied yet
+	mustRead  bool         // whether the inbox may have new items
+	reading   bool
+	readBegan time.Time // when the last read of the inbox began, except for the read at the claim
+	readUntil time.Time // all items accepted before this time were applied
+	readErr   error     // why the inbox cannot be read; nil if it can
+	caughtUp  bool      // whether all items accepted before the claim were applied
+
+	taken     []event.ItemID            // items that were applied, but are not confirmed as removed from the inbox
+	takenSize extent                    // the part of taken that has produced events
+	refusals  []store.Publication       // refusals of asks, not published yet
+	covered   covered                   // the part of taken and refusals that the draft covers
+	recent    map[event.ItemID]struct{} // items that were applied since the last read of the inbox began, or are not confirmed
+	logged    map[event.ItemID]bool     // items that are in the log; used while the inbox of a freshly read run is applied
+
+	late       []event.ItemID // items that arrived after the code had ended
+	lateWrites []event.Event  // the stream operations of steps in late
+	carried    []event.Event  // events of late that the run continued as new receives
+
+	refusedCommits int  // number of consecutive commits refused because of unread items
+	rereads        int  // reads of the inbox since the code ended, or since the last commit that could have ended the run
+	stops          bool // whether an item of pending pauses or cancels the run; cached by inboxLets
+	stopsOf        int  // length of pending when inboxLets computed stops
 }
 
-// unread is the state of the inbox: items that the run has not read or not applied, and applied
-// items that are not confirmed.
-type unread struct {
-	taken      []event.ItemID            // items that were applied, but are not confirmed as removed from the inbox
-	drafted    drafted                   // the part of taken and refusals that the draft covers
-	recent     map[event.ItemID]struct{} // items that were applied since the last read of the inbox began, or are not confirmed
-	pending    []store.Item              // items that were read from the inbox, but are not applied yet
-	looked     int                       // length of pending when lets computed stops
-	stops      bool                      // whether an item of pending pauses or cancels the run; cached by lets
-	read       extent                    // the part of taken that has produced events
-	logged     map[event.ItemID]bool     // items that are in the log; used while the inbox of a freshly read run is applied
-	late       []event.ItemID            // items that arrived after the code had ended
-	lateWrites []event.Event             // the stream operations of steps in late
-	carried    []event.Event             // events of late that the run continued as new receives
-	began      time.Time                 // when the last read of the inbox began, except for the read at the claim
-	seen       time.Time                 // all items accepted before this time were applied
-	caughtUp   bool                      // whether all items accepted before the claim were applied
-	wanted     bool                      // whether the inbox may have new items
-	loading    bool
-	failed     error // why the inbox cannot be read; nil if it can
-	refused    int   // number of consecutive commits refused because of unread items
-	rereads    int   // reads of the inbox since the code ended, or since the last commit that could have ended the run
+// covered counts the first entries of taken and refusals that the draft covers.
+type covered struct{ items, refusals int }
+
+// forgetInbox drops the items in memory, but keeps the count of refused commits.
+func (s *State) forgetInbox() {
+	s.inbox = inbox{refusedCommits: s.refusedCommits, rereads: s.rereads}
 }
 
-// drafted counts the first entries of taken and refusals that the draft covers.
-type drafted struct{ items, refusals int }
+// coverTaken records that the draft covers all items taken so far.
+func (s *State) coverTaken() { s.covered = covered{len(s.taken), len(s.refusals)} }
 
-// forget drops the items in memory, but keeps the count of refused commits.
-func (b *inbox) forget() {
-	b.unread, b.refusals = unread{refused: b.refused, rereads: b.rereads}, nil
-}
-
-// keep records that the draft covers all items taken so far.
-func (b *inbox) keep() { b.drafted = drafted{len(b.taken), len(b.refusals)} }
-
-// giveBack leaves items in the inbox that the run had applied when its code turned out not to match
+// giveBackItems leaves items in the inbox that the run had applied when its code turned out not to match
 // the log. No commit consumes them. A worker with matching code applies them and judges the asks
 // among them again.
-func (b *inbox) giveBack() {
-	b.taken, b.refusals = b.taken[:b.drafted.items], b.refusals[:b.drafted.refusals]
+func (s *State) giveBackItems() {
+	s.taken, s.refusals = s.taken[:s.covered.items], s.refusals[:s.covered.refusals]
 }
 
-// saved records that a commit is durable. The parameter more reports whether the inbox holds
+// savedItems records that a commit is durable. The parameter more reports whether the inbox holds
 // further items.
-func (b *inbox) saved(c *Commit, more bool) {
-	b.taken = b.taken[c.took:]
-	b.read.items, b.read.bytes = b.read.items-c.read.items, b.read.bytes-c.read.bytes
-	b.refusals = b.refusals[c.told:]
-	b.drafted = drafted{max(b.drafted.items-c.took, 0), max(b.drafted.refusals-c.told, 0)}
-	b.refused = 0
-	b.wanted = b.wanted || more
+func (s *State) savedItems(c *Commit, more bool) {
+	s.taken = s.taken[c.took:]
+	s.takenSize.items, s.takenSize.bytes = s.takenSize.items-c.read.items, s.takenSize.bytes-c.read.bytes
+	s.refusals = s.refusals[c.told:]
+	s.covered = covered{max(s.covered.items-c.took, 0), max(s.covered.refusals-c.told, 0)}
+	s.refusedCommits = 0
+	s.mustRead = s.mustRead || more
 }
 
 // reread records that a read of the inbox begins. At most one read is in flight. So recent contains
 // all applied items that the read may return again.
 func (s *State) reread() {
-	s.inbox.wanted, s.inbox.loading, s.inbox.began = false, true, s.moment.Now
-	s.inbox.recent = make(map[event.ItemID]struct{}, len(s.inbox.taken))
-	for _, id := range s.inbox.taken {
-		s.inbox.recent[id] = struct{}{}
+	s.mustRead, s.reading, s.readBegan = false, true, s.moment.Now
+	s.recent = make(map[event.ItemID]struct{}, len(s.taken))
+	for _, id := range s.taken {
+		s.recent[id] = struct{}{}
 	}
 }
 
@@ -92,40 +90,40 @@ const (
 // applyNext applies the first pending item. It reports whether the remaining items are for this run
 // as well.
 func (s *State) applyNext() (more bool, err error) {
-	item := s.inbox.pending[0]
-	if _, known := s.inbox.recent[item.ID]; known || s.blocked != nil {
-		s.inbox.pending = s.inbox.pending[1:]
+	item := s.pending[0]
+	if _, known := s.recent[item.ID]; known || s.blocked != nil {
+		s.pending = s.pending[1:]
 		return true, nil //nolint:nilerr // why the run is blocked is told elsewhere
 	}
-	if s.inbox.logged[item.ID] {
-		s.inbox.pending = s.inbox.pending[1:]
-		s.inbox.taken = append(s.inbox.taken, item.ID)
+	if s.logged[item.ID] {
+		s.pending = s.pending[1:]
+		s.taken = append(s.taken, item.ID)
 		return true, nil
 	}
 	ended := s.run.Ended()
-	if ended && s.run.State().Run == event.StateContinued && !forThisRun(s.inbox.pending) {
+	if ended && s.run.State().Run == event.StateContinued && !forThisRun(s.pending) {
 		return false, nil // the store moves the remaining items to the inbox of the next run
 	}
-	s.inbox.pending = s.inbox.pending[1:]
+	s.pending = s.pending[1:]
 	e, err := event.DecodeItem(item.Body)
 	if err != nil && !ended {
 		return false, fmt.Errorf("item %s in the inbox of run %s: %w", item.ID, s.id, err)
 	}
-	s.inbox.taken = append(s.inbox.taken, item.ID)
+	s.taken = append(s.taken, item.ID)
 	switch {
 	case !ended:
 		e.Item = item.ID
 		s.applyItem(e)
 	case err == nil && (e.Type == event.StreamWritten || e.Type == event.StreamClosed):
-		s.inbox.lateWrites = append(s.inbox.lateWrites, *e) // The stream operation was accepted, and other runs and clients may read it.
+		s.lateWrites = append(s.lateWrites, *e) // The stream operation was accepted, and other runs and clients may read it.
 	case err == nil && answers(e):
 		// The item is a result that the ended code requested. No message of another sender is lost,
 		// so the last event does not list the item as unread.
 	default:
-		s.inbox.late = append(s.inbox.late, item.ID)
+		s.late = append(s.late, item.ID)
 		if _, notice := event.NoticeFor(item.ID); err == nil && item.Scope == store.ScopeChain && !notice { // the end of the run is the answer to a notice
 			e.Item = item.ID
-			s.inbox.carried = append(s.inbox.carried, *e)
+			s.carried = append(s.carried, *e)
 		}
 	}
 	return true, nil
@@ -146,9 +144,9 @@ func forThisRun(items []store.Item) bool {
 // takeItems receives the items of an inbox read and applies them as far as the limits allow.
 func (s *State) takeItems(items []store.Item) error {
 	if s.run != nil && s.run.Ended() {
-		s.inbox.rereads++
+		s.rereads++
 	}
-	s.inbox.pending, s.inbox.looked = items, 0
+	s.pending, s.stopsOf = items, 0
 	return s.applyPending()
 }
 
@@ -156,16 +154,16 @@ func (s *State) takeItems(items []store.Item) error {
 // event are always applied. So each remaining item waits for a commit, and that commit exists as
 // long as the code has not ended.
 func (s *State) applyPending() (err error) {
-	for len(s.inbox.pending) > 0 && (s.inbox.read.items < takenItems && s.inbox.read.bytes < takenBytes || s.givesNone(&s.inbox.pending[0])) {
+	for len(s.pending) > 0 && (s.takenSize.items < takenItems && s.takenSize.bytes < takenBytes || s.givesNone(&s.pending[0])) {
 		var more bool
 		if more, err = s.applyNext(); !more {
-			s.inbox.pending = nil
+			s.pending = nil
 		}
 	}
-	if len(s.inbox.pending) == 0 {
-		s.inbox.pending, s.inbox.logged, s.inbox.caughtUp = nil, nil, true
-		if !s.inbox.loading {
-			s.inbox.seen = s.inbox.began
+	if len(s.pending) == 0 {
+		s.pending, s.logged, s.caughtUp = nil, nil, true
+		if !s.reading {
+			s.readUntil = s.readBegan
 		}
 	}
 	return err
@@ -174,30 +172,30 @@ func (s *State) applyPending() (err error) {
 // givesNone reports whether an item produces no event, because it is in the log or arrives too
 // late.
 func (s *State) givesNone(i *store.Item) bool {
-	_, known := s.inbox.recent[i.ID]
-	return known || s.inbox.logged[i.ID] || s.blocked != nil || s.run.Ended()
+	_, known := s.recent[i.ID]
+	return known || s.logged[i.ID] || s.blocked != nil || s.run.Ended()
 }
 
-// lets reports whether attempts may begin: no item that waits because of the limits pauses or
+// inboxLets reports whether attempts may begin: no item that waits because of the limits pauses or
 // cancels the run. Without this check, attempts would have to wait until all received items are
 // applied.
-func (b *inbox) lets() bool {
-	if b.wanted || b.loading || len(b.pending) == 0 {
+func (s *State) inboxLets() bool {
+	if s.mustRead || s.reading || len(s.pending) == 0 {
 		return false
 	}
-	if b.looked != len(b.pending) { // pending only becomes shorter
-		b.stops = slices.ContainsFunc(b.pending, func(i store.Item) bool {
+	if s.stopsOf != len(s.pending) { // pending only becomes shorter
+		s.stops = slices.ContainsFunc(s.pending, func(i store.Item) bool {
 			e, err := event.DecodeItem(i.Body)
 			return err == nil && (e.Type == event.RunPaused || e.Type == event.CancelRequested)
 		})
-		b.looked = len(b.pending)
+		s.stopsOf = len(s.pending)
 	}
-	return !b.stops
+	return !s.stops
 }
 
 // hasUnread reports whether the inbox may hold items that the run has not applied.
-func (b *inbox) hasUnread() bool {
-	return b.wanted || b.loading || len(b.pending) > 0
+func (s *State) hasUnread() bool {
+	return s.mustRead || s.reading || len(s.pending) > 0
 }
 
 // applyItem applies a received event. An answer without a pending operation is not recorded: either
@@ -213,7 +211,7 @@ func (s *State) applyItem(e *event.Event) {
 		e.Ref, e.Key = ref, ""
 	case event.EntityHook:
 		if ref := s.run.StepHook(e.Token); ref != 0 {
-			s.inbox.read.items, s.inbox.read.bytes = s.inbox.read.items+1, s.inbox.read.bytes+e.Size()
+			s.takenSize.items, s.takenSize.bytes = s.takenSize.items+1, s.takenSize.bytes+e.Size()
 			s.finish(ref, e)
 			return
 		}
@@ -240,7 +238,7 @@ func (s *State) applyItem(e *event.Event) {
 			return
 		}
 	}
-	s.inbox.read.items, s.inbox.read.bytes = s.inbox.read.items+1, s.inbox.read.bytes+e.Size()
+	s.takenSize.items, s.takenSize.bytes = s.takenSize.items+1, s.takenSize.bytes+e.Size()
 	s.apply(*e)
 }
 
@@ -275,7 +273,7 @@ func (s *State) refuses(e *event.Event) bool {
 	}()
 	switch {
 	case refusal != nil:
-		s.inbox.refusals = append(s.inbox.refusals, effects.Refusal(e.Item, refusal))
+		s.refusals = append(s.refusals, effects.Refusal(e.Item, refusal))
 		return true
 	case handled:
 		e.Type = event.AskAccepted

@@ -22,7 +22,7 @@ func (s *State) React(d Driver, in Input) []Action {
 	case Loaded:
 		s.onLoaded(in.Load)
 	case Unread:
-		s.inbox.wanted = s.phase != phaseAway // set even while the log is being read, because the read may have preceded the item
+		s.mustRead = s.phase != phaseAway // set even while the log is being read, because the read may have preceded the item
 	case Ended: // the outcome is dropped if the run was lost
 		if s.phase == phaseLive {
 			s.block(s.record(in.Ref, in.Attempt, in.Outcome))
@@ -57,7 +57,7 @@ func (s *State) React(d Driver, in Input) []Action {
 		s.wake = time.Time{}
 	}
 	s.takeNext()
-	return s.actions
+	return s.result()
 }
 
 // Proceed does all work that is possible after the inputs, and returns what the caller must perform,
@@ -68,16 +68,23 @@ func (s *State) Proceed(d Driver) []Action {
 	for s.takeNext() {
 		s.advance()
 	}
-	return s.actions
+	return s.result()
 }
 
 // use begins a call with a driver.
 func (s *State) use(d Driver) {
-	clear(s.actions)
-	s.driver, s.actions = d, s.actions[:0]
+	s.driver, s.memory = d, d.Memory()
+	clear(s.memory.actions)
+	s.actions = s.memory.actions[:0]
 	if s.run != nil {
-		s.run.SetPool(d.Pool()) // another executor may have handled the run before
+		s.run.SetPool(&s.memory.Pool) // another executor may have handled the run before
 	}
+}
+
+// result ends a call. It returns the actions.
+func (s *State) result() []Action {
+	s.memory.actions = s.actions
+	return s.actions
 }
 
 // takeNext handles a claim that arrived while a commit was in flight. It does so once the commit
@@ -99,11 +106,11 @@ func (s *State) onClaimed(c *Claim) {
 		s.next = c
 		return
 	}
-	usable := s.phase == phaseAway && s.run != nil && s.blocked == nil && len(s.draft.unsaved) == 0 && s.last == c.Last && s.n == c.N &&
+	usable := s.phase == phaseAway && s.run != nil && s.blocked == nil && len(s.unsaved) == 0 && s.last == c.Last && s.n == c.N &&
 		c.Recoveries < s.QuarantineAfter && c.Create == nil // a quarantined run must not be resumed before its turn
 	s.hold(c)
 	s.look() // the claim determines whether the run is owned
-	s.inbox.refused, s.inbox.rereads, s.inbox.caughtUp = 0, 0, false
+	s.refusedCommits, s.rereads, s.caughtUp = 0, 0, false
 	s.turn = turn{}
 	if c.Create != nil {
 		s.create(c.Create)
@@ -119,11 +126,11 @@ func (s *State) onClaimed(c *Claim) {
 		s.wokenAt(s.left, s.since)
 		// A read of the inbox that was in flight when the run left is never answered. Items may
 		// have been announced while this claim waited for the commit.
-		s.inbox.wanted, s.inbox.loading = s.inbox.wanted || c.Unread, false
+		s.mustRead, s.reading = s.mustRead || c.Unread, false
 		return
 	}
 	s.forget()
-	s.n, s.seq, s.last, s.bytes = c.N, c.Seq, c.Last, c.Bytes
+	s.n, s.seq, s.last = c.N, c.Seq, c.Last
 	if s.quarantined(c.Recoveries) {
 		s.phase = phaseWaiting
 		s.act(Action{Op: LineUp, Most: s.turnTime()})
@@ -140,13 +147,9 @@ func (s *State) onClaimed(c *Claim) {
 // create executes the code of a run that does not exist up to its first wait. This produces events
 // but no effects. The first commit creates the run with these events; see commit.go.
 func (s *State) create(first *event.Event) {
-	s.draft.unsaved = append(make([]event.Event, 0, usualStart), *first)
-	s.goLive(s.draft.unsaved, nil)
+	s.unsaved = append(s.memory.Buffer(), *first)
+	s.goLive(s.unsaved, nil)
 }
-
-// usualStart is the usual number of first events of a run: run_created, run_started, step_created
-// and step_started.
-const usualStart = 4
 
 func (s *State) onLoaded(l *Load) {
 	if l.Fence != s.fence || s.phase == phaseAway {
@@ -158,11 +161,11 @@ func (s *State) onLoaded(l *Load) {
 	case errors.Is(l.Got.Err, store.ErrClosed), l.Got.Err != nil && store.Unknown(l.Got.Err):
 		s.lose(&s.fence)
 	case l.Got.Err != nil && s.inflight != nil:
-		s.inbox.failed = l.Got.Err // the commit in flight is answered before the run is blocked
+		s.readErr = l.Got.Err // the commit in flight is answered before the run is blocked
 	case l.Got.Err != nil: // another read would fail as well
 		s.unreadable(l.Got.Err)
 	case l.Inbox:
-		s.inbox.loading = false
+		s.reading = false
 		if s.phase == phaseLive {
 			s.block(s.takeItems(l.Got.Inbox))
 		}
@@ -207,11 +210,7 @@ func (s *State) onAnswered(c *Commit, claimSeq uint64) {
 		return // the claim was lost before the answer arrived
 	}
 	s.inflight = nil
-	defer func() {
-		if s.phase == phaseLive {
-			s.draft.recycle(c)
-		}
-	}()
+	defer s.recycle(c)
 	conflict, isConflict := errors.AsType[*store.ConflictError](answer.Err)
 	permanent, isPermanent := errors.AsType[store.PermanentError](answer.Err)
 	creates := c.Create
@@ -231,8 +230,8 @@ func (s *State) onAnswered(c *Commit, claimSeq uint64) {
 	case errors.Is(answer.Err, store.ErrUnread):
 		// The run may not leave before it has read all accepted items. The store has not applied
 		// this commit, so the next one has a new CommitID.
-		s.inbox.refused++
-		s.inbox.wanted = true
+		s.refusedCommits++
+		s.mustRead = true
 	case errors.Is(answer.Err, store.ErrFenced):
 		s.warn("lost a run: its claim has ended", "run", s.id)
 		s.lose(nil)
@@ -245,8 +244,8 @@ func (s *State) onAnswered(c *Commit, claimSeq uint64) {
 		s.log(slog.LevelError, "commit refused", "run", s.id, "error", answer.Err)
 		s.lose(&s.fence)
 	}
-	if s.inbox.failed != nil && s.phase == phaseLive {
-		s.unreadable(s.inbox.failed)
+	if s.readErr != nil && s.phase == phaseLive {
+		s.unreadable(s.readErr)
 	}
 }
 
@@ -261,7 +260,7 @@ func (s *State) unwritable(c *Commit, err error) {
 		return
 	}
 	if large, ok := errors.AsType[*store.TooLargeError](err); ok {
-		err = fmt.Errorf("%w: %s", large, largest(s.draft.unsaved[:c.events]))
+		err = fmt.Errorf("%w: %s", large, largest(s.unsaved[:c.events]))
 	}
 	s.forget()
 	s.block(err)
@@ -283,11 +282,11 @@ func largest(events []event.Event) string {
 
 // onDurable frees the effects of a durable commit.
 func (s *State) onDurable(c *Commit) {
-	saved := s.draft.unsaved
+	saved := s.unsaved
 	if c.Req.Frame != nil {
-		s.reportLength(s.seq, c.Req.Last, s.size.bytes)
+		s.reportLength(s.seq, c.Req.Last, s.logBytes)
 		s.n, s.seq, s.last = c.Answer.N, c.Req.Last, c.Req.CommitID
-		s.size.add(len(c.Req.Frame), saved[:c.events])
+		s.addFrame(len(c.Req.Frame), saved[:c.events])
 		s.moved = c.made
 	}
 	if (c.Req.Effect == store.EffectFinish || c.Req.Effect == store.EffectContinue) && c.events > 0 {
@@ -300,7 +299,7 @@ func (s *State) onDurable(c *Commit) {
 		s.group = label.Group
 	}
 	s.saveDraft(c)
-	s.inbox.saved(c, c.Answer.Unread)
+	s.savedItems(c, c.Answer.Unread)
 	switch {
 	case c.Req.Exempt != store.ExemptUnchanged && c.Req.Effect == store.EffectNone:
 		s.onExempt(c.Req.Exempt)

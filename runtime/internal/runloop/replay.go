@@ -15,7 +15,7 @@ import (
 func (s *State) replay(got *store.Loaded) {
 	events, err := s.decode(got.Frames)
 	if err != nil {
-		s.phase, s.inbox.recent = phaseLive, nil
+		s.phase, s.recent = phaseLive, nil
 		s.block(err)
 		return
 	}
@@ -28,7 +28,7 @@ func (s *State) replay(got *store.Loaded) {
 // goLive executes or replays the code of the run with the given log events, and applies the given
 // inbox items.
 func (s *State) goLive(events []event.Event, inbox []store.Item) {
-	s.phase, s.inbox.recent = phaseLive, nil
+	s.phase, s.recent = phaseLive, nil
 	if !s.Serves[s.route] {
 		s.executeUnserved(events, inbox)
 		return
@@ -38,7 +38,7 @@ func (s *State) goLive(events []event.Event, inbox []store.Item) {
 		s.lose(&s.fence) // this worker does not serve the route
 		return
 	}
-	s.run = replay.New(s.id, short, program, s.driver.Pool())
+	s.run = replay.New(s.id, short, program, &s.memory.Pool)
 	s.run.Stray, s.run.Unbounded = s.stray, s.Unbounded
 	if s.recoveries >= s.Recoveries {
 		s.poison(events, inbox)
@@ -51,7 +51,7 @@ func (s *State) goLive(events []event.Event, inbox []store.Item) {
 	s.interrupted = runningSteps(s.run.State())
 	s.keepValues(events)
 	if len(inbox) > 0 {
-		s.inbox.logged = itemsIn(events)
+		s.logged = itemsIn(events)
 	}
 	s.block(s.takeItems(inbox))
 }
@@ -70,7 +70,7 @@ func (s *State) executeUnserved(events []event.Event, inbox []store.Item) {
 		s.lose(&s.fence)
 		return
 	}
-	s.run = replay.New(s.id, "", nil, s.driver.Pool())
+	s.run = replay.New(s.id, "", nil, &s.memory.Pool)
 	var err error
 	if begun {
 		err = s.run.Skip(events)
@@ -81,12 +81,12 @@ func (s *State) executeUnserved(events []event.Event, inbox []store.Item) {
 		s.lose(&s.fence)
 		return
 	}
-	s.inbox.pending = inbox
-	for more := true; more && len(s.inbox.pending) > 0; { // all items at once, because no code runs and the last item may end the run
+	s.pending = inbox
+	for more := true; more && len(s.pending) > 0; { // all items at once, because no code runs and the last item may end the run
 		more, err = s.applyNext()
 	}
 	s.block(err)
-	s.inbox.pending = nil
+	s.pending = nil
 	state := s.run.State()
 	switch {
 	case s.run.Ended():
@@ -111,8 +111,8 @@ func (s *State) poison(events []event.Event, inbox []store.Item) {
 		return
 	}
 	for _, item := range inbox {
-		s.inbox.late = append(s.inbox.late, item.ID)
-		s.inbox.taken = append(s.inbox.taken, item.ID)
+		s.late = append(s.late, item.ID)
+		s.taken = append(s.taken, item.ID)
 	}
 	if !s.run.State().Run.Terminal() {
 		s.end(event.Event{Type: event.RunFailed, Failure: poisonFailure(s.run.State(), s.recoveries)})

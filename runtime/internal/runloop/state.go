@@ -42,11 +42,12 @@ type Driver interface {
 	// Moment returns the time, and what the worker permits at that time. claim is the claim of the
 	// run; it is nil before the first claim.
 	Moment(claim *Claim) Moment
-	// Enter and Leave are called before and after user code.
+	// Enter and Leave are called before and after user code. Leave returns the moment, because user
+	// code takes time.
 	Enter()
-	Leave()
-	// Pool returns the coroutines on which the code is executed during this call.
-	Pool() *replay.Pool
+	Leave(claim *Claim) Moment
+	// Memory returns the memory that is used during this call.
+	Memory() *Memory
 	// TakeSlot takes a slot for an attempt. If none is free, it returns false, and the caller of the
 	// State posts Due when one may be free. A slot must be taken before its attempt is recorded, and
 	// two runs must not take the same one. So this is a question and not an action.
@@ -63,6 +64,18 @@ type Driver interface {
 	// CommitID returns a new commit ID.
 	CommitID() event.CommitID
 }
+
+// Memory is memory that the states which are called on one goroutine share. Its zero value is ready
+// to use.
+type Memory struct {
+	replay.Pool // coroutines on which the code is executed
+	actions     []Action
+	commits     []*Commit // answered commits
+}
+
+// keptCommits bounds the commits of a Memory. A goroutine has more than one only while commits of
+// several runs are in flight.
+const keptCommits = 64
 
 // Moment is what a State reads at one time. A State reads it before each reaction and after user
 // code, because user code takes time. Values that have become wrong since do no harm: the store
@@ -96,7 +109,8 @@ type State struct {
 	id    event.RunID
 	stray func(*replay.StrayError)
 
-	driver  Driver // of the current call
+	driver  Driver  // of the current call
+	memory  *Memory // of the current call
 	moment  Moment
 	actions []Action
 
@@ -106,9 +120,9 @@ type State struct {
 
 	heldClaim // claim under which the worker owns the run
 	logEnd    // end of the durable log of the run
-	inbox     inbox
+	inbox
 	underWay
-	draft   draft
+	draft
 	reports []report // log lines about events that are not durable
 	turn    turn
 
@@ -146,11 +160,7 @@ func (s *State) look() { s.moment = s.driver.Moment(s.claim) }
 
 // enter must be called before user code, and leave after it.
 func (s *State) enter() { s.driver.Enter() }
-
-func (s *State) leave() {
-	s.driver.Leave()
-	s.look()
-}
+func (s *State) leave() { s.moment = s.driver.Leave(s.claim) }
 
 // block stops the work on a run whose log does not match this worker's code or is damaged. When the
 // running steps have ended, the run is given back as blocked, and the store records that this
@@ -167,7 +177,7 @@ func (s *State) block(err error) {
 	}
 	s.blocked = err
 	s.interrupted = nil
-	if len(s.attempts) > 0 { // the outcomes of these attempts may end the run
+	if s.attempts.Len() > 0 { // the outcomes of these attempts may end the run
 		s.warn("run cannot continue on this worker: it will be blocked when its steps have ended", "run", s.id, "workflow", s.route.Workflow, "error", err)
 	}
 }
@@ -187,10 +197,10 @@ func (s *State) forget() {
 	s.dropAttempts(ErrLost)
 	s.close()
 	s.wakeAt(time.Time{}, time.Time{})
-	s.inbox.forget()
+	s.forgetInbox()
 	s.underWay = underWay{gaveWay: s.gaveWay, attemptIDs: s.attemptIDs}
-	s.draft.forget()
-	s.reports, s.size = nil, logSize{}
+	s.draft = draft{}
+	s.reports, s.logBytes, s.limited = nil, 0, 0
 }
 
 // close closes the code of the run.
