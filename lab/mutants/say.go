@@ -80,7 +80,7 @@ var sayMutants = []Mutant{
 	reducing("engine/worker/hook-missed", "a payload that comes too late leaves no trace", "inbox.go",
 		"e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Token: e.Token} // the log records the missed payload\n\t\t\tbreak", "return",
 		"TestFLOW6_NoAcceptedPayloadIsLostWhenItRacesWithTheEndOfTheHook").in("runtime/promises/questions"),
-	replaying("engine/replay/hook-missed", "the last event does not name a payload that came too late", "react.go",
+	replaying("engine/replay/hook-missed", "the last event does not name a payload that came too late", "apply.go",
 		"r.miss(e)", "_ = e", "TestFLOW6_NoAcceptedPayloadIsLostWhenItRacesWithTheEndOfTheHook").in("runtime/promises/questions"),
 	working("engine/effects/hook-closed", "a hook that is closed is not published as that", "runtime/internal/effects/publications.go",
 		"return []store.Publication{closeHook(e.Token)}", "return nil", inMemory("TestFLOW6_AnUnknownOrClosedTokenIsATypedError")).in("runtime/promises/questions"),
