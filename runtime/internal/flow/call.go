@@ -109,11 +109,14 @@ func limited(p *StepPlan, args any, by *event.Spec) (*StepPlan, error) {
 // await requests a step, in this run or in a separate run, and waits until the step has ended.
 func (ctx Context) await(p *StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.Branch()
-	if b.Apart(p.Spec.Name, p.Queue != "" || bounded(b.Run(), p.Uses)) {
+	remote := p.Queue != "" || bounded(b.Run(), p.Uses)
+	if b.Replaying() {
+		remote = b.Apart(p.Spec.Name, remote)
+	}
+	if remote {
 		return ctx.callRemote(p, key, input, same)
 	}
 	op := b.Step(ctx.s, p.Spec.Name, key, input, p, same)
-	b.AwaitStep(op)
 	if op.Failure != nil {
 		return nil, &StepError{Run: b.Run().ID(), Step: op.Name, Key: op.Key, Attempts: op.Attempt, Code: op.Failure.Code,
 			failure: op.Failure, cause: op.Canceled}
@@ -220,7 +223,6 @@ func stepProgram(spec *StepSpec) replay.Program {
 			Run: own.Parent, WorkflowID: call.WorkflowID, Key: own.ParentKey, Tags: call.Tags,
 		}}
 		op := b.Step(s, spec.Name, b.Key(spec.Name), call.Args, plan, func([]byte) string { return "" })
-		b.AwaitStep(op)
 		if op.Failure == nil {
 			return replay.Ending{Type: event.RunCompleted, Payload: op.Payload}
 		}

@@ -47,13 +47,16 @@ func TestCancel_WaitsEndInOrderOfCreationAcrossScopes(t *testing.T) {
 
 // steps runs three steps at once under one scope. Its ending contains their results.
 func steps(b *Branch, s *Scope, _ []byte) Ending {
-	var ops []*Op
+	var steps []*Promise
 	for range 3 {
-		ops = append(ops, b.Step(s, "p.s", b.Key("p.s"), nil, nil, func([]byte) string { return "" }))
+		steps = append(steps, spawn(b, s, func(b *Branch) any {
+			return b.Step(s, "p.s", b.Key("p.s"), nil, nil, func([]byte) string { return "" })
+		}))
 	}
 	var all []string
-	for _, op := range ops {
-		b.AwaitStep(op)
+	for _, step := range steps {
+		ended, _ := b.Await(s, step, "the step")
+		op := ended.(*Op)
 		all = append(all, fmt.Sprintf("%s/%v/%d/%v", op.Payload, op.Failure != nil, op.Attempt, op.Canceled))
 	}
 	return done(strings.Join(all, " "))
@@ -65,7 +68,7 @@ func TestCancel_PendingStepsFailAtOnceAndRunningOnesAreLeftToTheDriver(t *testin
 	backoff := h.start()
 	h.apply(event.Event{Type: event.StepRetrying, Ref: backoff, Attempt: 1, Due: t0.Add(time.Minute), Failure: &event.Failure{}})
 	h.cancel()
-	h.want("step_created p.s (key flow/p.s#1)", "step_created p.s (key flow/p.s#2)", "step_created p.s (key flow/p.s#3)",
+	h.want("step_created p.s (key flow/go#1/p.s#1)", "step_created p.s (key flow/go#2/p.s#1)", "step_created p.s (key flow/go#3/p.s#1)",
 		"step_started of event 3", "step_started of event 4", "step_retrying of event 4", "cancel_requested",
 		"step_failed of event 4", "step_failed of event 5")
 	if h.run.Startable() != nil {

@@ -44,7 +44,7 @@ func TestMismatch_NamesRecordedAskedPositionSeqAndFix(t *testing.T) {
 	}{
 		"another step": {func(b *Branch, s *Scope, _ []byte) Ending {
 			at = next()
-			b.AwaitStep(b.Step(s, "p.refund", b.Key("p.refund"), nil, nil, nil))
+			b.Step(s, "p.refund", b.Key("p.refund"), nil, nil, nil)
 			return done("")
 		}, 3, []string{"event 3 of its log is step_created p.charge (key flow/p.charge#1)", "asks for step_created p.refund (key flow/p.refund#1) at "}},
 		"another kind of operation": {func(b *Branch, s *Scope, _ []byte) Ending {
@@ -54,7 +54,7 @@ func TestMismatch_NamesRecordedAskedPositionSeqAndFix(t *testing.T) {
 		}, 3, []string{"event 3 of its log is step_created p.charge", "asks for wait_created sleep (key flow/sleep#1) at "}},
 		"another key": {func(b *Branch, s *Scope, _ []byte) Ending {
 			at = next()
-			b.AwaitStep(b.Step(s, "p.charge", b.DeclaredKey("p.charge", "k"), nil, nil, nil))
+			b.Step(s, "p.charge", b.DeclaredKey("p.charge", "k"), nil, nil, nil)
 			return done("")
 		}, 3, []string{"(key flow/p.charge#1)", "asks for step_created p.charge (key flow/p.charge[k]) at "}},
 		"another topic": {func(b *Branch, s *Scope, _ []byte) Ending {

@@ -71,8 +71,9 @@ func (op *Op) WasCanceled() bool { return op.ended == event.ChildCanceled }
 // Op returns the operation that event ref created. It returns nil if the operation has ended.
 func (r *Run) Op(ref uint64) *Op { return r.ops.Get(ref) }
 
-// Step requests a step. The scope must not have ended. same compares the recorded input with the
-// requested one and returns a description of the difference.
+// Step executes a step: it requests the step and blocks until the step has completed or failed. The
+// scope must not have ended. same compares the recorded input with the requested one and returns a
+// description of the difference.
 func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same func(recorded []byte) string) *Op {
 	b.enter()
 	r := b.run
@@ -85,7 +86,9 @@ func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same f
 	if over == nil {
 		r.unstarted.push(&op.unstarted, op)
 	}
-	r.settled(op, over)
+	if r.settled(op, over); !op.done {
+		b.wait("step ", key, op)
+	}
 	return op
 }
 
@@ -135,14 +138,6 @@ func (r *Run) newOp(s *Scope, e *event.Event) *Op {
 func (r *Run) settled(op *Op, c *carried) {
 	if c != nil && c.end != nil {
 		r.settle(op, c.end)
-	}
-}
-
-// AwaitStep blocks until the step has completed or failed.
-func (b *Branch) AwaitStep(op *Op) {
-	b.enter()
-	if !op.done {
-		b.wait("step ", op.Key, op)
 	}
 }
 

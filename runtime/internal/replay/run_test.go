@@ -150,9 +150,7 @@ func sameEvents(t testing.TB, want, got []event.Event) {
 
 // doStep calls a step like a generated step function.
 func doStep(b *Branch, s *Scope, name, input string) *Op {
-	op := b.Step(s, name, b.Key(name), []byte(input), nil, func(recorded []byte) string { return DiffJSON(recorded, []byte(input)) })
-	b.AwaitStep(op)
-	return op
+	return b.Step(s, name, b.Key(name), []byte(input), nil, func(recorded []byte) string { return DiffJSON(recorded, []byte(input)) })
 }
 
 // spawn opens a branch like workflow.Go.
