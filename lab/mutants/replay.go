@@ -29,7 +29,7 @@ var replayMutants = []Mutant{
 	replaying("engine/replay/swallowed", "code that swallows a mismatch goes on", "apply.go",
 		"if r.err != nil && r.current != nil {", "if false {", "TestMismatch_CannotBeSwallowedByTheCode"),
 	replaying("engine/replay/fifo", "branches do not go on in the order of the events", "apply.go",
-		"b := r.queue.pop()", "b := r.queue.pop()\n\t\tif l := r.queue.last; l != nil {\n\t\t\tfirst := (b)\n\t\t\tb = l.item\n\t\t\tl.remove()\n\t\t\tr.queue.push(&first.runnable, first)\n\t\t}",
+		"r.resume(r.queue.first.item)", "r.resume(r.queue.last.item)",
 		"TestTopic_EachMessageGoesToOneInTheOrderOfWaiting", "TestGather_WinnerIsTheFirstOfTheLogAndTheSameInReplay"),
 	replaying("engine/replay/gather", "of futures that have ended the last of the list wins", "wait.go",
 		"if p.done && !g.done {", "if p = ps[len(ps)-1-i]; p.done && !g.done {", "TestGather_AsksThoseThatHaveEndedInTheOrderOfTheList"),

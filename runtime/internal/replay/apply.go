@@ -61,12 +61,11 @@ func (r *Run) Apply(e event.Event) error {
 		return errors.New("apply event: the run is closed")
 	}
 	r.exact = e.Time
-	r.complete(&e)
 	if !r.ended && r.isCommand(&e) {
-		r.err = fmt.Errorf("apply event %d (%s) to run %s: it comes from the code, not from outside", e.Seq, e.Type, r.id)
+		r.err = fmt.Errorf("apply event %d (%s) to run %s: it comes from the code, not from outside", r.state.Seq+1, e.Type, r.id)
 		return r.close()
 	}
-	if err := r.note(&e); err != nil {
+	if err := r.add(&e); err != nil { // the event precedes its consequences in the log
 		err = fmt.Errorf("apply to run %s: %w", r.id, err)
 		if !r.ended { // an error does not change a run that has ended
 			r.err = err
@@ -74,8 +73,6 @@ func (r *Run) Apply(e event.Event) error {
 		}
 		return err
 	}
-	// The event precedes its consequences in the log.
-	r.append(&e)
 	r.react(&e)
 	return r.close()
 }
@@ -99,6 +96,19 @@ func (r *Run) met() bool {
 	}
 	r.feed = r.feed[1:]
 	return true
+}
+
+// add appends a new event to the log: to its state, and to the events that Take returns next.
+func (r *Run) add(e *event.Event) error {
+	r.complete(e)
+	if err := r.note(e); err != nil {
+		return err
+	}
+	if cap(r.out) == 0 {
+		r.out = r.pool.Buffer()
+	}
+	r.out = append(r.out, *e)
+	return nil
 }
 
 // note applies an event to the state of the log.
@@ -133,14 +143,6 @@ func (r *Run) complete(e *event.Event) {
 	}
 }
 
-// append appends an event to the events that Take returns next.
-func (r *Run) append(e *event.Event) {
-	if cap(r.out) == 0 {
-		r.out = r.pool.Buffer()
-	}
-	r.out = append(r.out, *e)
-}
-
 // isCommand reports whether a recorded event came from the code. Events of some types may come from
 // the code or from outside, and their fields decide. Examples from outside are a wait that was due,
 // a step that failed during an attempt, and a stream operation of a step.
@@ -170,7 +172,9 @@ func (r *Run) isCommand(e *event.Event) bool {
 // event takes effect, whether it is recorded or new. The state of the log contains the event before
 // the call.
 func (r *Run) react(e *event.Event) {
-	r.noteStepHook(e)
+	if e.Token != "" || e.Type == event.StepPending {
+		r.noteStepHook(e)
+	}
 	switch e.Type {
 	case event.StepStarted:
 		if op := r.ops.Get(e.Ref); op != nil {
@@ -186,7 +190,10 @@ func (r *Run) react(e *event.Event) {
 	if !r.steer(e) && !r.keepForLater(e) && !r.ended {
 		r.consume(e)
 	}
-	r.breakDeadlock()
+	for r.outside == 0 && r.branches.n > 0 && r.deadlocked() {
+		r.breakDeadlock()
+		r.drain()
+	}
 }
 
 // consume applies an event to the code.
@@ -291,17 +298,14 @@ func (r *Run) wake(b *Branch) {
 
 // drain resumes runnable branches, first in first out, until all are blocked or the run has ended.
 func (r *Run) drain() {
-	for r.err == nil && !r.ended && r.control.halted == nil {
-		b := r.queue.pop()
-		if b == nil {
-			return
-		}
-		r.resume(b)
+	for r.queue.n > 0 && r.err == nil && !r.ended && r.control.halted == nil {
+		r.resume(r.queue.first.item)
 	}
 }
 
 // resume runs a branch until it blocks or ends.
 func (r *Run) resume(b *Branch) {
+	b.runnable.remove()
 	if b.co == nil {
 		b.co = r.pool.get()
 		b.co.job, b.co.branch = b.code, b
@@ -324,7 +328,7 @@ func (r *Run) resume(b *Branch) {
 	case b.failed != nil:
 		r.crashed(Ending{Type: event.RunFailed, Failure: b.failed})
 	case crash != nil:
-		r.crashed(panicEnding(crash, &Panic{Branch: b.path, Opened: b.opened.position(), Value: crash.value, Stack: crash.stack}))
+		r.crashed(b.panicked(crash))
 	}
 }
 
@@ -390,12 +394,10 @@ func compare(rec *event.Event, same func(rec *event.Event) string) (diff string)
 func (r *Run) emit(asked *event.Event) *event.Event {
 	e := *asked
 	e.Time = r.now
-	r.complete(&e)
-	if err := r.note(&e); err != nil {
+	if err := r.add(&e); err != nil {
 		r.err = fmt.Errorf("run %s: %w", r.id, err)
 		return nil
 	}
-	r.append(&e)
 	return &r.out[len(r.out)-1]
 }
 

@@ -164,12 +164,12 @@ func (w *awaits) rescued(r *Run) bool {
 	return false
 }
 
-// deadlocked reports whether no branch can ever continue. The check takes constant time if a branch
+// deadlocked reports whether no branch can ever continue. There must be open branches, none of which
 // waits for an event from outside.
 func (r *Run) deadlocked() bool {
 	c, a := &r.control, &r.asks
 	switch {
-	case r.outside > 0, r.branches.n == 0, r.queue.n > 0, r.err != nil, r.ended, r.dying:
+	case r.queue.n > 0, r.err != nil, r.ended, r.dying:
 		return false
 	case c.paused, c.halted != nil, len(c.late) > 0:
 		return false
@@ -190,13 +190,10 @@ func (r *Run) deadlocked() bool {
 
 // breakDeadlock breaks the first deadlock of the run, and ends the run at the second one.
 func (r *Run) breakDeadlock() {
-	for r.deadlocked() {
-		if r.breaks() {
-			r.release()
-		} else {
-			r.crashed(Ending{Type: event.RunFailed, Failure: r.deadlockFailure(r.knots())})
-		}
-		r.drain()
+	if r.breaks() {
+		r.release()
+	} else {
+		r.crashed(Ending{Type: event.RunFailed, Failure: r.deadlockFailure(r.knots())})
 	}
 }
 

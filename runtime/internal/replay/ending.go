@@ -94,26 +94,19 @@ func (r *Run) crashed(how Ending) {
 	}
 }
 
-// Panic is the value with which the code of a branch panicked.
-type Panic struct {
-	Branch string // path of the branch
-	Opened string // position at which it was opened, as file:line; empty for the main branch
-	Value  any
-	Stack  []byte
-}
-
 // crashUnknown describes the end of a branch if printing its panic value ends the coroutine.
 var crashUnknown = crash{text: "its value calls runtime.Goexit when it is printed"}
 
-func panicEnding(c *crash, p *Panic) Ending {
-	if rp, ok := p.Value.(*recordPanicError); ok {
-		p.Stack = []byte(rp.failure.Stack)
+// panicked returns the ending of a run whose branch has panicked.
+func (b *Branch) panicked(c *crash) Ending {
+	stack := c.stack
+	if p, ok := c.value.(*recordPanicError); ok {
+		stack = []byte(p.failure.Stack)
 	}
-	stack := p.Stack
-	if p.Opened != "" {
-		stack = fmt.Appendf(stack, "branch %s was opened at\n\t%s\n", p.Branch, p.Opened)
+	if opened := b.opened.position(); opened != "" {
+		stack = fmt.Appendf(stack, "branch %s was opened at\n\t%s\n", b.path, opened)
 	}
-	return Ending{Type: event.RunFailed, Failure: failure.Panicked(fmt.Sprintf("panic in branch %s: %s", p.Branch, c.text), stack)}
+	return Ending{Type: event.RunFailed, Failure: failure.Panicked(fmt.Sprintf("panic in branch %s: %s", b.path, c.text), stack)}
 }
 
 // forget removes a branch that has ended.

@@ -105,7 +105,7 @@ func (r *Run) Ended() bool { return r.ended }
 // [*MismatchError] if the code does not match the log. It is a [*StrayError] if the code has called
 // a durable operation on another goroutine.
 func (r *Run) Err() error {
-	if r.strayed() {
+	if r.stray.Load() != nil && r.strayed() {
 		r.unwind()
 	}
 	return r.err
