@@ -1,0 +1,313 @@
+package runloop_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// book is one run as a store keeps it. It implements the rules of package store that concern one
+// run.
+type book struct {
+	program *program
+	run     event.RunID
+
+	frames   [][]byte
+	ids      []event.CommitID
+	events   []event.Event
+	bytes    int
+	inbox    []store.Item
+	accepted []event.ItemID // all items in the order of acceptance
+
+	place      store.QueueState // 0: the run does not exist
+	fence      store.Fence
+	owner      *session
+	due        time.Time
+	closing    bool
+	exempt     bool
+	recoveries int
+	blockers   map[bool]bool // versions of the code that could not replay the run
+	epochs     uint64
+}
+
+// session is a session of a host.
+type session struct {
+	id   store.SessionID
+	over bool
+}
+
+func (b *book) clone() *book {
+	c := *b
+	c.frames, c.ids, c.events = slices.Clip(b.frames), slices.Clip(b.ids), slices.Clip(b.events)
+	c.inbox, c.accepted, c.blockers = slices.Clone(b.inbox), slices.Clone(b.accepted), nil
+	return &c
+}
+
+func (b *book) seq() uint64 { return uint64(len(b.events)) }
+
+func (b *book) last() event.CommitID {
+	if len(b.ids) == 0 {
+		return event.CommitID{}
+	}
+	return b.ids[len(b.ids)-1]
+}
+
+func (b *book) ended() bool { return b.place == store.StateEnded }
+
+// created returns the event that creates the run.
+func (b *book) created(now time.Time) *event.Event {
+	return &event.Event{Seq: 1, Type: event.RunCreated, Time: event.Instant(now), Payload: fmt.Appendf(nil, `{"in":%d}`, b.program.input),
+		Spec: &event.Spec{Workflow: b.program.workflow, Queue: "default"}}
+}
+
+// create creates the run as a client does.
+func (b *book) create(now time.Time) {
+	e := b.created(now)
+	id := event.CommitID{0xc}
+	frame, err := event.AppendFrame(nil, &event.Frame{CommitID: id, Time: e.Time, Events: []event.Event{*e}})
+	if err != nil {
+		panic(err)
+	}
+	b.append(frame, id)
+	b.place = store.StateReady
+}
+
+func (b *book) append(frame []byte, id event.CommitID) {
+	f, err := event.DecodeFrame(frame)
+	if err != nil {
+		panic(fmt.Sprintf("a commit contains a frame that cannot be decoded: %v", err))
+	}
+	b.frames, b.ids, b.events = append(b.frames, frame), append(b.ids, id), append(b.events, f.Events...)
+	b.bytes += len(frame)
+}
+
+// newFence gives the run a new fence.
+func (b *book) newFence() {
+	b.epochs++
+	b.fence = store.Fence{Epoch: b.fence.Epoch + 1, Token: event.Token{1, byte(b.epochs >> 8), byte(b.epochs)}}
+	b.owner, b.exempt, b.closing = nil, false, false
+}
+
+// claimable reports whether a session whose code is of the given version may claim the run.
+func (b *book) claimable(now time.Time, other bool) bool {
+	switch b.place {
+	case store.StateReady:
+		return true
+	case store.StateParked:
+		return !b.due.IsZero() && !now.Before(b.due)
+	case store.StateBlocked:
+		return !b.blockers[other]
+	}
+	return false
+}
+
+// claim makes the session the owner of the run.
+func (b *book) claim(s *session, exemptFrom int) store.ClaimedRun {
+	b.newFence()
+	b.place, b.owner = store.StateOwned, s
+	b.exempt = b.recoveries >= exemptFrom
+	return store.ClaimedRun{
+		Run: b.run, Route: b.route(), Fence: b.fence, Recoveries: b.recoveries, N: uint64(len(b.frames)), Seq: b.seq(), Last: b.last(),
+		Bytes: b.bytes, Unread: len(b.inbox) > 0,
+	}
+}
+
+func (b *book) route() store.Route {
+	return store.Route{Workflow: b.program.workflow, Queue: "default"}
+}
+
+// end ends a session and recovers the run that it owns.
+func (b *book) end(s *session) {
+	s.over = true
+	if b.owner == s {
+		if !b.exempt {
+			b.recoveries++
+		}
+		b.newFence()
+		b.place = store.StateReady
+	}
+}
+
+func (b *book) release(f store.Fence) {
+	if b.place == store.StateOwned && b.fence == f {
+		b.newFence()
+		b.place = store.StateReady
+	}
+}
+
+// deliver delivers an item, and reports whether it was accepted now.
+func (b *book) deliver(e event.Event, id event.ItemID, scope store.Scope) bool {
+	if b.place == 0 || b.ended() || b.closing || slices.Contains(b.accepted, id) {
+		return false
+	}
+	body, err := event.AppendItem(nil, &e)
+	if err != nil {
+		panic(err)
+	}
+	b.inbox, b.accepted = append(b.inbox, store.Item{ID: id, Scope: scope, Body: body}), append(b.accepted, id)
+	if b.place == store.StateParked {
+		b.place = store.StateReady
+	}
+	return true
+}
+
+// load reads the run.
+func (b *book) load(inboxOnly bool) store.Loaded {
+	l := store.Loaded{Inbox: slices.Clone(b.inbox)}
+	if !inboxOnly {
+		l.Frames = slices.Clone(b.frames)
+	}
+	return l
+}
+
+// commit carries out a commit.
+func (b *book) commit(c *store.Commit, by *session) store.Committed {
+	switch {
+	case b.place == 0:
+		return store.Committed{Err: store.ErrFenced}
+	case c.Frame != nil && c.CommitID == b.last():
+		owned := b.place == store.StateOwned && b.fence == c.Fence
+		return store.Committed{N: uint64(len(b.frames)), Unread: owned && len(b.inbox) > 0}
+	case b.place != store.StateOwned || b.fence != c.Fence:
+		return store.Committed{Err: store.ErrFenced}
+	case c.Frame != nil && (c.Prev != b.last() || c.First != b.seq()+1):
+		return store.Committed{Err: &store.ConflictError{Run: b.run, Seq: c.First, StoredSeq: b.seq(), Prev: c.Prev, Stored: b.last(), Reason: "not the end of the log"}}
+	case c.Consume > len(b.inbox) || c.Consume > 0 && b.inbox[c.Consume-1].ID != c.ConsumeLast:
+		return store.Committed{Err: &store.ConflictError{Run: b.run, Reason: "consumes other items"}}
+	case c.Consume < len(b.inbox) && (c.Effect == store.EffectPark || c.Effect == store.EffectFinish):
+		return store.Committed{Err: store.ErrUnread}
+	}
+	b.inbox = b.inbox[c.Consume:]
+	if c.Frame != nil {
+		b.append(c.Frame, c.CommitID)
+	}
+	b.closing = c.Closing
+	if c.Progress {
+		b.recoveries = 0
+	}
+	b.exempt = c.Exempt.After(b.exempt, c.Progress)
+	b.apply(c, by)
+	return store.Committed{N: uint64(len(b.frames)), Unread: b.place == store.StateOwned && len(b.inbox) > 0}
+}
+
+// apply carries out the effect of a commit.
+func (b *book) apply(c *store.Commit, by *session) {
+	switch c.Effect {
+	case store.EffectNone:
+		return
+	case store.EffectPark:
+		b.place, b.due = store.StateParked, c.Due
+	case store.EffectYield:
+		b.place = store.StateReady
+	case store.EffectBlock:
+		b.place = store.StateBlocked
+	case store.EffectFinish, store.EffectContinue:
+		b.place = store.StateEnded
+	}
+	b.newFence()
+}
+
+// has reports whether one of the first n events satisfies f.
+func (b *book) has(n uint64, f func(*event.Event) bool) bool {
+	for i := range b.events[:min(n, b.seq())] {
+		if f(&b.events[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// answers returns what others send to the run because of the events of its log: the results of
+// children, and payloads for hooks. Each has its own item ID.
+func (b *book) answers() (all []event.Event, ids []event.ItemID) {
+	add := func(e event.Event, id string) {
+		if item := event.ItemID(id); !slices.Contains(b.accepted, item) {
+			all, ids = append(all, e), append(ids, item)
+		}
+	}
+	for i := range b.events {
+		switch e := &b.events[i]; e.Type {
+		case event.ChildCreated:
+			add(event.Event{Type: event.ChildCompleted, Key: e.Key, Payload: childResult(e)}, fmt.Sprint("child", e.Seq))
+		case event.StepHookCreated:
+			add(event.Event{Type: event.HookReceived, Token: e.Token, Payload: []byte("1")}, "hook"+e.Token)
+		}
+	}
+	return all, ids
+}
+
+// childResult is the result of a child, which is its input.
+func childResult(e *event.Event) []byte {
+	var in map[string]json.RawMessage
+	if err := json.Unmarshal(e.Payload, &in); err != nil {
+		panic(err)
+	}
+	return in["in"]
+}
+
+// message returns the next message to the run.
+func (b *book) message() (e event.Event, id event.ItemID, ok bool) {
+	n := 0
+	for _, item := range b.accepted {
+		if item[0] == 'm' {
+			n++
+		}
+	}
+	if n >= b.program.messages {
+		return e, "", false
+	}
+	return event.Event{Type: event.MessageReceived, Name: topic.Name(), Payload: []byte(strconv.Itoa(n + 1))}, event.ItemID(fmt.Sprint("m", n+1)), true
+}
+
+// verify checks the log of a run that has ended: its result, its sequence numbers, and that each
+// accepted item was received in order, exactly once.
+func (b *book) verify() error {
+	last := &b.events[len(b.events)-1]
+	poisoned := last.Type == event.RunFailed && last.Failure.Code == event.CodePoisoned
+	if !poisoned && (last.Type != event.RunCompleted || string(last.Payload) != b.program.result) {
+		return fmt.Errorf("the run of %s ended with %s %s %v, want completed with %s", b.program.workflow, last.Type, last.Payload, last.Failure, b.program.result)
+	}
+	return errors.Join(b.dense(), b.itemsInOrder())
+}
+
+// dense checks the sequence numbers of the log.
+func (b *book) dense() error {
+	for i := range b.events {
+		if b.events[i].Seq != uint64(i+1) {
+			return fmt.Errorf("event %d of the log has the sequence number %d", i+1, b.events[i].Seq)
+		}
+	}
+	return nil
+}
+
+// itemsInOrder checks the items of the log.
+func (b *book) itemsInOrder() error {
+	next, seen := 0, map[event.ItemID]bool{}
+	for i := range b.events {
+		item := b.events[i].Item
+		if item == "" {
+			continue
+		}
+		at := slices.Index(b.accepted, item)
+		if at < next {
+			return fmt.Errorf("event %d is item %s, which is received twice, before an earlier one, or without being accepted: accepted %v", i+1, item, b.accepted)
+		}
+		next = at + 1
+		seen[item] = true
+	}
+	for _, item := range b.events[len(b.events)-1].Unread {
+		seen[item] = true
+	}
+	for _, item := range b.accepted {
+		if (item[0] == 'm' || item[0] == 'h') && !seen[item] {
+			return fmt.Errorf("item %s was accepted, but it is neither in the log nor listed as unread", item)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package runloop_test
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// A program is a workflow whose result depends only on its input, whatever happens to its attempts,
+// commits and workers.
+type program struct {
+	workflow string
+	bind     flowtest.Binding
+	other    flowtest.Binding // other code of the same workflow, which deviates from its logs; nil if there is none
+	input    int
+	result   string
+	messages int  // number of messages that the run receives
+	hooks    bool // whether the attempts of its steps may open hooks
+}
+
+var (
+	manyRetries = workflow.RetryPolicy{Attempts: 1000, Initial: 5 * time.Millisecond, Max: 40 * time.Millisecond}
+	quickStep   = flowtest.AStep[int, int]("quick", shim.Policy{Retry: manyRetries, Timeout: time.Minute})
+	shortStep   = flowtest.AStep[int, int]("short", shim.Policy{Retry: manyRetries, Timeout: 30 * time.Millisecond})
+	onceStep    = flowtest.AStep[int, int]("once", shim.Policy{Retry: manyRetries, NonIdempotent: true})
+	otherStep   = flowtest.AStep[int, int]("other", shim.Policy{Retry: manyRetries})
+	steps       = []flowtest.Binding{quickStep.As(notCalled), shortStep.As(notCalled), onceStep.As(notCalled), otherStep.As(notCalled)}
+	topic       = workflow.NewTopic[int]("topic")
+	childFlow   = flowtest.Flow[int, int]("child")
+)
+
+// notCalled is the code of all steps: the tests decide how an attempt ends.
+func notCalled(context.Context, int) (int, error) { panic("the reducer has called the code of a step") }
+
+// bound returns a program of the given workflow code.
+func bound(name string, input int, result string, code func(workflow.Context, int) (int, error)) program {
+	d := flowtest.Flow[int, int](name)
+	return program{workflow: d.Name(), bind: flowtest.As(d, code), input: input, result: result}
+}
+
+// receiving returns the program with messages.
+func (p program) receiving(n int) program {
+	p.messages = n
+	return p
+}
+
+var programs = []program{
+	bound("chain", 4, "6", func(ctx workflow.Context, n int) (sum int, err error) {
+		for i := range n {
+			got, err := quickStep.Call(ctx, i)
+			if err != nil {
+				return 0, err
+			}
+			sum += got
+		}
+		return sum, nil
+	}),
+	bound("fan", 6, "15", fan),
+	bound("once", 3, "3", func(ctx workflow.Context, n int) (int, error) {
+		for i := range n {
+			_, _ = onceStep.Call(ctx, i) // an interrupted attempt is a failure
+		}
+		got, err := quickStep.Call(ctx, n)
+		return got, err
+	}),
+	bound("mixed", 3, "1236", mixed).receiving(3),
+	bound("scope", 3, "7", func(ctx workflow.Context, n int) (int, error) {
+		for i := range n { // the time limit ends some of the attempts
+			limited, cancel := workflow.WithTimeout(ctx, 20*time.Millisecond)
+			_, _ = workflow.Map(limited, make([]int, 2), quickStep.Call)
+			cancel()
+			if _, err := shortStep.Call(ctx, i); err != nil {
+				return 0, err
+			}
+		}
+		return 7, nil
+	}),
+	bound("parent", 2, "21", func(ctx workflow.Context, n int) (sum int, err error) {
+		first := childFlow.StartChild(ctx, 10)
+		got, err := childFlow.Child(ctx, 11)
+		if err != nil {
+			return 0, err
+		}
+		_, _ = quickStep.Call(ctx, n)
+		other, err := first.Get(ctx)
+		return got + other, err
+	}),
+	hooked(),
+	deviating(),
+}
+
+func fan(ctx workflow.Context, n int) (sum int, err error) {
+	items := make([]int, n)
+	for i := range items {
+		items[i] = i
+	}
+	all, err := workflow.Map(ctx, items, quickStep.Call, workflow.Limit(4))
+	for _, got := range all {
+		sum += got
+	}
+	return sum, err
+}
+
+// mixed receives messages in order, beside a step and a sleep.
+func mixed(ctx workflow.Context, n int) (sum int, err error) {
+	for range n {
+		m, err := topic.Receive(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if err := workflow.Sleep(ctx, 15*time.Millisecond); err != nil {
+			return 0, err
+		}
+		got, err := shortStep.Call(ctx, m)
+		if err != nil {
+			return 0, err
+		}
+		sum = 10*sum + got
+	}
+	all, err := fan(ctx, 4)
+	return 10*sum + all, err
+}
+
+// hooked is a program whose attempts may open hooks and be finished from outside.
+func hooked() program {
+	p := bound("hooked", 3, "3", func(ctx workflow.Context, n int) (sum int, err error) {
+		all, err := workflow.Map(ctx, []int{0, 1, 2}, quickStep.Call)
+		if err != nil {
+			return 0, err
+		}
+		return len(all), nil
+	})
+	p.hooks = true
+	return p
+}
+
+// deviating is a program of which there are two versions.
+func deviating() program {
+	version := func(then flowtest.StepOf[int, int]) func(workflow.Context, int) (int, error) {
+		return func(ctx workflow.Context, n int) (int, error) {
+			all, err := workflow.Map(ctx, make([]int, n), quickStep.Call)
+			if err != nil {
+				return len(all), err
+			}
+			return then.Call(ctx, 5)
+		}
+	}
+	d := flowtest.Flow[int, int]("deviating")
+	return program{workflow: d.Name(), input: 2, result: "5", bind: flowtest.As(d, version(quickStep)), other: flowtest.As(d, version(otherStep))}
+}
+
+// registrar fills the registry of a worker.
+type registrar struct{ r *workflow.Registry }
+
+func (r registrar) Registry() *workflow.Registry { return r.r }
+
+// code returns a registry with a version of a program. All of its hook tokens are derived.
+func (p *program) code(other bool) *flow.Registry {
+	r := registrar{&workflow.Registry{}}
+	for _, bind := range steps {
+		bind(r)
+	}
+	if other && p.other != nil {
+		p.other(r)
+	} else {
+		p.bind(r)
+	}
+	code := (*flow.Registry)(r.r)
+	code.Observe(flow.Observer{Secret: func(_ event.RunID, key string) string { return tokenOf(key) }})
+	return code
+}
+
+// tokenOf returns the random part of a hook's token.
+func tokenOf(key string) string {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, key)
+	return fmt.Sprintf("%022d", h.Sum64())
+}
+
+// client implements the parts of the engine's client that code needs.
+type client struct{ flow.Client }
+
+type noStore struct{ store.Store }
+
+func (noStore) Partitions() int { return 1 }
+
+func (*client) Store() store.Store                    { return noStore{} }
+func (*client) Logger() *slog.Logger                  { return slog.New(slog.DiscardHandler) }
+func (*client) Limits() *flow.Limits                  { return &flow.Limits{Max: 1 << 20, Warn: 1 << 20} }
+func (*client) CheckPayload(_, _ string, _ int) error { return nil }

@@ -1,0 +1,169 @@
+package runloop_test
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/internal/testutil/depth"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+var (
+	firstSeed = flag.Uint64("runloop.seed", 1, "first seed of the random inputs")
+	seedCount = flag.Int("runloop.seeds", 0, "number of seeds; 0: depends on the depth of the tests")
+)
+
+// TestReact_KeepsItsInvariantsForRandomInputs checks after each call that the actions of a State
+// keep the invariants of package runloop, and that each run reaches its result once there are no
+// more faults.
+func TestReact_KeepsItsInvariantsForRandomInputs(t *testing.T) {
+	n := *seedCount
+	if n == 0 {
+		if n = 1500; depth.Full() {
+			n = 30_000
+		}
+	}
+	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
+		if err := attackReducer(seed, false); err != nil {
+			t.Fatalf("seed %d: %v", seed, attackReducer(seed, true))
+		}
+	}
+}
+
+// attackReducer plays with a program and then lets the run end. It returns the violated invariant.
+func attackReducer(seed uint64, tracing bool) error {
+	w := newWorld(seed, &programs[seed%uint64(len(programs))])
+	w.tracing = tracing
+	return w.check(func() {
+		w.play(20 + w.rng.IntN(400))
+		w.finish()
+	})
+}
+
+// check calls f and returns the violated invariant with the trace.
+func (w *world) check(f func()) (err error) {
+	defer func() {
+		for _, h := range w.hosts {
+			h.shut()
+		}
+		switch v := recover().(type) {
+		case nil:
+		case violation:
+			err = fmt.Errorf("%s: %s\n%s", w.book.program.workflow, string(v), strings.Join(w.trace, "\n"))
+		default:
+			w.tracef("panic: %v", v)
+			println(strings.Join(w.trace, "\n"))
+			panic(v)
+		}
+	}()
+	f()
+	return nil
+}
+
+// finish ends all faults and executes the run to its end.
+func (w *world) finish() {
+	w.calm = true
+	w.tracef("no more faults")
+	for i := range w.hosts {
+		if h := w.hosts[i]; h.stage > runloop.Working {
+			h.replace(h.other)
+		}
+	}
+	for _, h := range w.hosts {
+		h.closed, h.elsewhere = false, 0
+		h.freed()
+		h.alive = true
+		h.post(runloop.Input{Kind: runloop.Due})
+	}
+	for range 3000 {
+		busy := false
+		for _, h := range w.hosts {
+			busy = h.calmly() || busy
+		}
+		if busy {
+			continue
+		}
+		if w.book.ended() {
+			w.conclude()
+			return
+		}
+		w.continueRun()
+	}
+	panic(violation("the run does not end"))
+}
+
+// calmly handles everything that the host has to do, and reports whether there was anything.
+func (h *host) calmly() (busy bool) {
+	if len(h.inputs) > 0 {
+		h.drain(len(h.inputs))
+		busy = true
+	}
+	for len(h.sending) > 0 {
+		h.serve(h.sending[0])
+		busy = true
+	}
+	for len(h.reads) > 0 {
+		h.read(h.reads[0])
+		busy = true
+	}
+	for len(h.attempts) > 0 {
+		h.attemptActs(h.attempts[0])
+		busy = true
+	}
+	if h.lined && !h.begun {
+		h.giveTurn()
+		busy = true
+	}
+	return busy
+}
+
+// continueRun makes the next thing happen that the run waits for.
+func (w *world) continueRun() {
+	events, _ := w.book.answers()
+	_, _, ok := w.book.message()
+	switch {
+	case w.book.place == 0:
+		w.book.create(w.now)
+	case w.book.place == store.StateBlocked: // code of the other version, or another session, tries the run
+		h := w.hosts[0]
+		other := h.other != (w.book.program.other != nil)
+		h.replace(other)
+		w.book.blockers = nil
+		w.claim(w.hosts[0])
+	case w.book.claimable(w.now, w.hosts[0].other):
+		w.claim(w.hosts[0])
+	case len(events) > 0 || ok:
+		w.deliver()
+		fallthrough
+	default:
+		w.advance(30 * time.Millisecond)
+		for _, h := range w.hosts {
+			if w.book.owner == h.session {
+				h.reconcile()
+			}
+		}
+	}
+}
+
+// conclude checks the log of the run and the slots of the hosts.
+func (w *world) conclude() {
+	if err := w.book.verify(); err != nil {
+		panic(violation(err.Error()))
+	}
+	for _, h := range w.hosts {
+		if h.owned {
+			h.reconcile()
+			h.drain(len(h.inputs))
+		}
+		if !h.state.Away() && h.claim != nil {
+			h.failf("P6: the run has ended but stays on a worker")
+		}
+		if h.taken != h.started+h.returned {
+			h.failf("P4: %d slots taken, %d attempts started and %d slots returned", h.taken, h.started, h.returned)
+		}
+	}
+}

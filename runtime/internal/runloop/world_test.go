@@ -1,0 +1,506 @@
+package runloop_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	at "github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/runloop"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// world is a run, its book, and the hosts that execute it. All random decisions come from one seed.
+type world struct {
+	rng                    *rand.Rand
+	now                    time.Time
+	book                   *book
+	hosts                  []*host
+	commits                int
+	commitIDs              map[event.CommitID]bool
+	quarantine, recoveries int
+	mirrored               bool
+	calm                   bool // whether no further faults occur
+	declined               bool // whether a host has withdrawn the creation of the run
+	names                  int
+	tracing                bool
+	trace                  []string
+	onCommit               func() // called after each commit that has changed the book
+}
+
+const runID event.RunID = "wrun_01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+func newWorld(seed uint64, p *program) *world {
+	w := &world{
+		rng: rand.New(rand.NewPCG(seed, 0)), now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), commitIDs: map[event.CommitID]bool{},
+		recoveries: 1000, quarantine: 998, mirrored: seed%4 == 0,
+	}
+	w.book = &book{program: p, run: runID, blockers: map[bool]bool{}}
+	if w.chance(4) {
+		w.recoveries, w.quarantine = 4, 2
+	}
+	for range 2 {
+		w.hosts = append(w.hosts, w.newHost(p.other != nil && w.chance(2)))
+	}
+	return w
+}
+
+// chance reports true once in n times.
+func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }
+
+func (w *world) tracef(format string, args ...any) {
+	if w.tracing {
+		w.trace = append(w.trace, fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) newHost(other bool) *host {
+	w.names++
+	h := &host{world: w, name: fmt.Sprint("host", w.names), other: other, alive: true, capacity: 1 + w.rng.IntN(4), outcomes: map[*runloop.Outcome]ending{}}
+	h.openSession()
+	h.params = w.params(h.name, w.book.program, other, h.roll)
+	h.state = runloop.New(&h.params, w.book.run, nil)
+	if w.mirrored {
+		m := &mirror{commits: map[*runloop.Commit]*runloop.Commit{}, openings: map[*runloop.Opening]*runloop.Opening{}}
+		m.params = w.params(h.name, w.book.program, other, m.roll)
+		m.state, h.mirror = runloop.New(&m.params, w.book.run, nil), m
+	}
+	return h
+}
+
+var codes = map[string]*runloop.Params{}
+
+// params returns the parameters of a host. Its registries are shared by all worlds.
+func (w *world) params(name string, p *program, other bool, chance func() float64) runloop.Params {
+	key := fmt.Sprint(p.workflow, other)
+	if codes[key] == nil {
+		codes[key] = &runloop.Params{
+			RunBudget: 200 * time.Millisecond, MaxLogEvents: 50_000, MaxLogBytes: 64 << 20, Code: p.code(other), Client: &client{}, Log: (&client{}).Logger(),
+			Serves: map[store.Route]bool{w.book.route(): true}, Unbounded: func(string) bool { return false },
+		}
+	}
+	params := *codes[key]
+	params.Worker, params.Build, params.Chance, params.Recoveries, params.QuarantineAfter = name, fmt.Sprint("build", other), chance, w.recoveries, w.quarantine
+	return params
+}
+
+func (h *host) openSession() {
+	h.names++
+	h.session = &session{id: store.SessionID(fmt.Sprint("session", h.names))}
+}
+
+// play carries out n random operations.
+func (w *world) play(n int) {
+	if w.chance(3) {
+		w.startLocally(w.hosts[0])
+	} else {
+		w.book.create(w.now)
+	}
+	for range n {
+		if w.book.ended() && w.chance(4) {
+			return
+		}
+		h := w.hosts[w.rng.IntN(len(w.hosts))]
+		switch k := w.rng.IntN(100); {
+		case k < 30:
+			if len(h.inputs) > 0 {
+				h.drain(1 + w.rng.IntN(len(h.inputs)))
+			}
+		case k < 46:
+			h.serve(rand1(w, h.sending))
+		case k < 56:
+			h.read(rand1(w, h.reads))
+		case k < 70:
+			h.attemptActs(rand1(w, h.attempts))
+		case k < 78:
+			w.advance(time.Duration(w.rng.IntN(30)) * time.Millisecond)
+		case k < 84:
+			w.deliver()
+		case k < 92:
+			w.claim(h)
+		case k < 97:
+			h.minor()
+		default:
+			h.fault()
+		}
+	}
+}
+
+// rand1 returns a random element, or the zero value if there is none.
+func rand1[T any](w *world, all []T) (one T) {
+	if len(all) == 0 {
+		return one
+	}
+	return all[w.rng.IntN(len(all))]
+}
+
+// startLocally makes a host create the run.
+func (w *world) startLocally(h *host) {
+	w.book.newFence()
+	h.claims++
+	c := &runloop.Claim{Session: h.session.id, Lease: lease{h, h.session}, Number: h.claims, Create: w.book.created(w.now)}
+	c.ClaimedRun = store.ClaimedRun{Run: w.book.run, Route: w.book.route(), Fence: w.book.fence}
+	h.post(runloop.Input{Kind: runloop.Claimed, Claim: c})
+}
+
+// serve carries out the request of a commit, answers it, or loses its answer.
+func (h *host) serve(s *sending) {
+	switch {
+	case s == nil:
+	case s.answered:
+		h.sending = slices.DeleteFunc(h.sending, func(o *sending) bool { return o == s })
+		s.commit.Answer = s.answer
+		in := runloop.Input{Kind: runloop.Answered, Commit: s.commit}
+		if s.create {
+			h.claims++
+			in.Seq = h.claims
+		}
+		h.post(in)
+	case s.create:
+		h.serveCreation(s)
+	case !h.calm && !s.lost && h.chance(25):
+		s.answered, s.answer = true, store.Committed{Err: &store.TooLargeError{Run: h.book.run, Bytes: len(s.req.Frame)}}
+	case !h.calm && !s.lost && h.chance(40):
+		s.answered, s.answer = true, store.Committed{Err: errors.New("refused for an unknown reason")}
+	default:
+		h.carryOut(s)
+		s.lost = s.lost || s.answer.Err == nil
+		s.answered = h.calm || !h.chance(4)
+	}
+}
+
+func (h *host) carryOut(s *sending) {
+	before := len(h.book.frames)
+	s.answer = h.book.commit(&s.req, s.session)
+	var conflict *store.ConflictError
+	if errors.As(s.answer.Err, &conflict) {
+		h.failf("P3: a commit under the fence of the run conflicts with it: %v", conflict)
+	}
+	if s.answer.Err == nil && s.req.Effect == store.EffectBlock {
+		h.book.blockers = map[bool]bool{h.other: true}
+	}
+	h.tracef("store: commit %s of %s: %v", s.req.CommitID, h.name, s.answer.Err)
+	if h.onCommit != nil && len(h.book.frames) > before {
+		h.onCommit()
+	}
+}
+
+// serveCreation carries out the request that creates the run.
+func (h *host) serveCreation(s *sending) {
+	s.answered = true
+	if h.calm || h.chance(2) {
+		h.book.append(s.req.Frame, s.req.CommitID)
+		h.book.place, h.book.owner = store.StateOwned, s.session
+		if s.session.over {
+			h.book.end(s.session)
+		}
+		s.answer = store.Committed{N: 1}
+		if !h.calm && h.chance(3) {
+			s.answer.Err = runloop.ErrNotKnown
+		}
+		return
+	}
+	s.answer.Err = rand1(h.world, []error{runloop.ErrNotKnown, errors.New("refused")})
+	h.book.create(h.now) // the client starts the run itself
+}
+
+// read answers a read.
+func (h *host) read(r *reading) {
+	if r == nil {
+		return
+	}
+	h.reads = slices.DeleteFunc(h.reads, func(o *reading) bool { return o == r })
+	l := &runloop.Load{Fence: r.claim.Fence, Inbox: r.inbox, Got: h.book.load(r.inbox)}
+	switch {
+	case h.calm:
+	case h.chance(20):
+		l.Got = store.Loaded{Err: errors.New("no connection")}
+	case h.chance(30):
+		l.Got = store.Loaded{Err: &store.DamagedError{Run: h.book.run, Err: event.ErrCorrupt}}
+	}
+	h.post(runloop.Input{Kind: runloop.Loaded, Load: l})
+}
+
+// ending is how an attempt ends.
+type ending struct {
+	value   string
+	err     error
+	code    string // of a failure that the runtime reports
+	stopped bool
+	pending bool
+}
+
+// build returns a new outcome, because a State changes the outcome that it receives.
+func (e ending) build() *runloop.Outcome {
+	var out runloop.Outcome
+	switch {
+	case e.pending:
+		out.Pending = true
+	case e.code != "":
+		out = runloop.Failed(e.err, e.code)
+	case e.err != nil:
+		out = runloop.Judge(e.err, nil)
+		out.Stopped = e.stopped
+	default:
+		out.Payload = []byte(e.value)
+	}
+	return &out
+}
+
+var errAttempt = errors.New("the attempt has failed")
+
+// attemptActs lets the code of an attempt open a hook or end.
+func (h *host) attemptActs(t *attempt) {
+	if t == nil {
+		return
+	}
+	if h.book.program.hooks && t.opening == nil && h.chance(2) && !h.calm {
+		t.opening = &runloop.Opening{Ref: t.begin.Ref, Attempt: t.id, Hook: at.Hook{Name: "approval"}, Done: make(chan struct{})}
+		if h.mirror != nil {
+			o := *t.opening
+			h.mirror.openings[t.opening] = &o
+		}
+		h.post(runloop.Input{Kind: runloop.Opened, Opening: t.opening})
+		return
+	}
+	var args struct {
+		In json.RawMessage `json:"in"`
+	}
+	if err := json.Unmarshal(t.begin.Step.Input, &args); err != nil {
+		panic(err)
+	}
+	e := ending{value: string(args.In)}
+	switch {
+	case h.calm && t.cause == nil:
+	case t.cause != nil:
+		if !h.chance(3) {
+			e = ending{err: t.cause, stopped: errors.Is(t.cause, runloop.ErrStopping)}
+		}
+	case h.open(t) && h.chance(2):
+		e = ending{pending: true}
+	case !h.now.Before(t.begin.Deadline):
+		e = ending{err: &runloop.TimeoutError{After: time.Second}, code: event.CodeTimeout}
+	case h.chance(4):
+		e = ending{err: errAttempt}
+	case h.chance(10):
+		e = ending{err: &at.RetryAfterError{Err: errAttempt, Delay: 10 * time.Millisecond}}
+	}
+	h.end(t, e)
+}
+
+// open reports whether an attempt has received the token of its hook.
+func (h *host) open(t *attempt) bool {
+	if t.opening == nil {
+		return false
+	}
+	select {
+	case <-t.opening.Done:
+		return t.opening.Err == nil
+	default:
+		return false
+	}
+}
+
+// end ends the code of an attempt.
+func (h *host) end(t *attempt, e ending) {
+	h.attempts = slices.DeleteFunc(h.attempts, func(o *attempt) bool { return o == t })
+	h.finished++
+	h.postEnd(t, e)
+	if !h.calm && h.chance(5) {
+		h.postEnd(t, ending{value: "-1"}) // a second outcome of the same attempt
+	}
+	h.freed()
+}
+
+func (h *host) postEnd(t *attempt, e ending) {
+	out := e.build()
+	h.outcomes[out] = e
+	h.post(runloop.Input{Kind: runloop.Ended, Ref: t.begin.Ref, Attempt: t.id, Outcome: out})
+}
+
+// advance lets time pass.
+func (w *world) advance(d time.Duration) {
+	w.now = w.now.Add(d)
+	for _, h := range w.hosts {
+		if !h.wake.IsZero() && !w.now.Before(h.wake) {
+			h.wake = time.Time{}
+			h.post(runloop.Input{Kind: runloop.Due})
+		}
+	}
+}
+
+// deliver sends the run a message or an answer.
+func (w *world) deliver() {
+	events, ids := w.book.answers()
+	if e, id, ok := w.book.message(); ok && (len(ids) == 0 || w.chance(2)) {
+		events, ids = []event.Event{e}, []event.ItemID{id}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	i := w.rng.IntN(len(ids))
+	if w.book.deliver(events[i], ids[i], store.ScopeChain) {
+		w.tracef("store: item %s", ids[i])
+		for _, h := range w.hosts {
+			if w.book.owner == h.session && (w.calm || !w.chance(5)) {
+				h.post(runloop.Input{Kind: runloop.Unread})
+			}
+		}
+	}
+}
+
+// claim claims the run for a host, if it waits for a worker.
+func (w *world) claim(h *host) {
+	if !w.book.claimable(w.now, h.other) || h.session.over || h.stage > runloop.Working && !w.chance(10) {
+		return
+	}
+	claimed := w.book.claim(h.session, w.quarantine)
+	w.tracef("store: %s claims the run, epoch %d", h.name, claimed.Fence.Epoch)
+	if !w.calm && w.chance(20) {
+		return // the answer is lost
+	}
+	h.claims++
+	c := &runloop.Claim{ClaimedRun: claimed, Session: h.session.id, Lease: lease{h, h.session}, Number: h.claims}
+	if w.chance(2) {
+		l := w.book.load(false)
+		c.Loaded = &l
+	}
+	h.post(runloop.Input{Kind: runloop.Claimed, Claim: c})
+}
+
+// minor carries out an event that changes no guarantee: a report, an alarm, a turn, or slots that
+// others take.
+func (h *host) minor() {
+	switch h.rng.IntN(10) {
+	case 0:
+		h.post(runloop.Input{Kind: runloop.Due})
+	case 1:
+		h.post(runloop.Input{Kind: runloop.Unread})
+	case 2, 3:
+		h.reconcile()
+	case 4:
+		h.elsewhere = h.rng.IntN(h.capacity + 1)
+		h.freed()
+	case 5:
+		if h.kept {
+			h.kept = false
+			h.post(runloop.Input{Kind: runloop.Evict})
+		}
+	case 6:
+		h.giveTurn()
+	case 7:
+		if len(h.turns) > 0 {
+			h.post(runloop.Input{Kind: runloop.TurnOver, Turn: h.turns[0]})
+			h.turns = h.turns[1:]
+		}
+	case 8:
+		if h.closed = !h.closed && h.chance(2); h.closed {
+			h.post(runloop.Input{Kind: runloop.GiveWay})
+		}
+	case 9:
+		if h.alive = !h.alive; h.alive {
+			h.post(runloop.Input{Kind: runloop.Due})
+		}
+	}
+}
+
+// giveTurn gives a quarantined run its turn.
+func (h *host) giveTurn() {
+	if h.lined && !h.begun {
+		h.lined, h.begun, h.alone = false, true, h.chance(2)
+		h.turn++
+		h.post(runloop.Input{Kind: runloop.Due})
+	}
+}
+
+// reconcile reports to the State whether the store has it as the owner, and gives back a run that
+// the host owns without knowing it.
+func (h *host) reconcile() {
+	var fence store.Fence
+	known := h.owned
+	for i := range h.inputs {
+		known = known || h.inputs[i].Kind == runloop.Claimed
+	}
+	if h.book.place == store.StateOwned && h.book.owner == h.session {
+		if fence = h.book.fence; !known {
+			h.book.release(fence)
+			return
+		}
+	}
+	h.post(runloop.Input{Kind: runloop.Owned, Fence: fence, Seq: h.claims})
+}
+
+// fault ends a session, stops a host, or kills it.
+func (h *host) fault() {
+	switch h.rng.IntN(6) {
+	case 0, 1:
+		h.book.end(h.session)
+		h.openSession()
+		h.post(runloop.Input{Kind: runloop.Lost})
+	case 2, 3:
+		if h.stage < runloop.Hard {
+			h.stage++
+			h.post(runloop.Input{Kind: runloop.Stop})
+		}
+	case 4:
+		if h.stage > runloop.Working && h.state.Away() {
+			h.replace(h.other)
+		}
+	case 5:
+		h.replace(h.other)
+	}
+}
+
+// replace kills the host and starts another one in its place.
+func (h *host) replace(other bool) {
+	h.tracef("%s is killed", h.name)
+	for _, s := range h.sending { // requests that are on their way may arrive
+		switch {
+		case s.create && !s.answered:
+			h.serveCreation(s)
+		case !s.create && (s.lost || !s.answered) && h.chance(2):
+			h.carryOut(s)
+		}
+	}
+	h.perform(h.mirror.react(h, &runloop.Input{Kind: runloop.Drop}, h.state.React(h, runloop.Input{Kind: runloop.Drop})))
+	h.shut()
+	h.book.end(h.session)
+	h.hosts[slices.Index(h.hosts, h)] = h.newHost(other)
+}
+
+// shut ends the coroutines of the host.
+func (h *host) shut() {
+	h.pool.Close()
+	if h.mirror != nil {
+		h.mirror.pool.Close()
+	}
+}
+
+// show describes an input for the trace.
+func show(in *runloop.Input) string {
+	text := kinds[in.Kind]
+	if c := in.Claim; c != nil {
+		text += fmt.Sprintf(" epoch=%d seq=%d loaded=%t unread=%t recoveries=%d create=%t", c.Fence.Epoch, c.Seq, c.Loaded != nil, c.Unread, c.Recoveries, c.Create != nil)
+	}
+	if l := in.Load; l != nil {
+		text += fmt.Sprintf(" epoch=%d inbox=%t frames=%d items=%d err=%v", l.Fence.Epoch, l.Inbox, len(l.Got.Frames), len(l.Got.Inbox), l.Got.Err)
+	}
+	if c := in.Commit; c != nil {
+		text += fmt.Sprintf(" commit=%s err=%v unread=%t", c.Req.CommitID, c.Answer.Err, c.Answer.Unread)
+	}
+	if o := in.Outcome; o != nil {
+		text += fmt.Sprintf(" ref=%d attempt=%d payload=%s failure=%s pending=%t stopped=%t", in.Ref, in.Attempt, o.Payload, failed(o.Failure), o.Pending, o.Stopped)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s fence=%d seq=%d turn=%d", text, in.Fence.Epoch, in.Seq, in.Turn))
+}
+
+var kinds = [...]string{
+	runloop.Claimed: "Claimed", runloop.Loaded: "Loaded", runloop.Unread: "Unread", runloop.Ended: "Ended", runloop.Opened: "Opened", runloop.Answered: "Answered",
+	runloop.Due: "Due", runloop.Lost: "Lost", runloop.Owned: "Owned", runloop.Stop: "Stop", runloop.Evict: "Evict", runloop.Drop: "Drop",
+	runloop.GiveWay: "GiveWay", runloop.TurnOver: "TurnOver",
+}
