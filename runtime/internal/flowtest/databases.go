@@ -3,7 +3,6 @@
 package flowtest
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
@@ -15,10 +14,7 @@ import (
 // Programs that are built with the tag inmemory do not link the database stores. With the race
 // detector, all linked packages are compiled anew. For SQLite and the Redis client this takes
 // longer than the tests themselves.
-func init() {
-	openSQLite, openRedis, openCluster = onFile, onServer, onCluster
-	Stores["sqlite"] = func(t *testing.T) store.Store { return OpenSQLite(t, filepath.Join(t.TempDir(), "flows.db")) }
-}
+var databases = databaseStores{sqlite: onFile, redis: onServer, cluster: onCluster}
 
 // OpenSQLite opens a store in the file at path.
 func OpenSQLite(t *testing.T, path string) store.Store {

@@ -351,9 +351,9 @@ func OnVirtualTime(t *testing.T, test func(t *testing.T, w *World, p *Purges)) {
 			return memstore.NewWith(memstore.Config{Clock: c, Partitions: 3})
 		},
 	}
-	if openSQLite != nil {
+	if databases.sqlite != nil {
 		kinds["sqlite"] = func(t *testing.T, c store.Clock) store.Store {
-			return openSQLite(t, filepath.Join(t.TempDir(), "flows.db"), c)
+			return databases.sqlite(t, filepath.Join(t.TempDir(), "flows.db"), c)
 		}
 	}
 	for name, open := range kinds {
@@ -390,9 +390,9 @@ func OnVirtualTimeInPartitions(t *testing.T, n int, test func(t *testing.T, w *W
 	on(fmt.Sprintf("memory in %d partitions", n), func(_ *testing.T, c store.Clock) store.Store {
 		return memstore.NewWith(memstore.Config{Clock: c, Partitions: n})
 	})
-	if openSQLite != nil {
+	if databases.sqlite != nil {
 		on("sqlite", func(t *testing.T, c store.Clock) store.Store {
-			return openSQLite(t, filepath.Join(t.TempDir(), "flows.db"), c)
+			return databases.sqlite(t, filepath.Join(t.TempDir(), "flows.db"), c)
 		})
 	}
 	onRedis(t, fmt.Sprintf("redis in %d partitions", n), n, storetest.NewClock(), test)
@@ -404,7 +404,7 @@ func OnVirtualTimeOnCluster(t *testing.T, n int, test func(t *testing.T, w *Worl
 	t.Helper()
 	t.Run(fmt.Sprintf("redis cluster in %d partitions", n), func(t *testing.T) {
 		clock := storetest.NewClock()
-		w := NewWorld(t, openCluster(t, n, clock), workflow.ClientConfig{})
+		w := NewWorld(t, databases.cluster(t, n, clock), workflow.ClientConfig{})
 		w.Clock = clock
 		test(t, w)
 	})

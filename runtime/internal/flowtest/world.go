@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -123,30 +124,39 @@ func NewVirtual(t *testing.T) *World {
 }
 
 // Stores contains the kinds of stores on which the runtime must have the same behaviour.
-// databases.go adds the database stores.
-var Stores = map[string]func(t *testing.T) store.Store{
-	"memory": func(*testing.T) store.Store { return memstore.New() },
-	"memory in 3 partitions": func(*testing.T) store.Store {
-		return memstore.NewWith(memstore.Config{Partitions: 3})
-	},
+var Stores = stores()
+
+func stores() map[string]func(t *testing.T) store.Store {
+	all := map[string]func(t *testing.T) store.Store{
+		"memory": func(*testing.T) store.Store { return memstore.New() },
+		"memory in 3 partitions": func(*testing.T) store.Store {
+			return memstore.NewWith(memstore.Config{Partitions: 3})
+		},
+	}
+	if databases.sqlite != nil {
+		all["sqlite"] = func(t *testing.T) store.Store {
+			return databases.sqlite(t, filepath.Join(t.TempDir(), "flows.db"), nil)
+		}
+	}
+	return all
 }
 
-// Functions that open the database stores. databases.go sets them; they are nil with the build tag
+// databaseStores contains functions that open the database stores. They are nil with the build tag
 // inmemory.
-var (
-	openSQLite  func(t *testing.T, path string, c store.Clock) store.Store
-	openRedis   func(t *testing.T, partitions int, c store.Clock) store.Store // partitions 0 means the default number
-	openCluster func(t *testing.T, partitions int, c store.Clock) store.Store
-)
+type databaseStores struct {
+	sqlite  func(t *testing.T, path string, c store.Clock) store.Store
+	redis   func(t *testing.T, partitions int, c store.Clock) store.Store // partitions 0 means the default number
+	cluster func(t *testing.T, partitions int, c store.Clock) store.Store
+}
 
 // onRedis executes a test on a Redis server that is started for this test.
 func onRedis(t *testing.T, name string, partitions int, c store.Clock, test func(t *testing.T, w *World)) {
 	t.Helper()
-	if openRedis == nil {
+	if databases.redis == nil {
 		return
 	}
 	t.Run(name, func(t *testing.T) {
-		w := NewWorld(t, openRedis(t, partitions, c), workflow.ClientConfig{})
+		w := NewWorld(t, databases.redis(t, partitions, c), workflow.ClientConfig{})
 		w.Clock, _ = c.(*storetest.Clock)
 		test(t, w)
 	})

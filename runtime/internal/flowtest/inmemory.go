@@ -1,0 +1,5 @@
+//go:build inmemory
+
+package flowtest
+
+var databases databaseStores
