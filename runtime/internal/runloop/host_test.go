@@ -22,7 +22,6 @@ type host struct {
 	other   bool // whether it has the other version of the code
 	params  runloop.Params
 	state   runloop.State
-	pool    replay.Pool
 	mirror  *mirror // nil if no second State receives the same inputs
 	session *session
 	alive   bool // whether the lease is alive
@@ -384,12 +383,12 @@ func (h *host) Moment(c *runloop.Claim) runloop.Moment {
 	return noted(h.mirror, h.moment)
 }
 
-func (h *host) Enter()             {}
-func (h *host) Leave()             {}
-func (h *host) Pool() *replay.Pool { return &h.pool }
-func (h *host) Full() bool         { return noted(h.mirror, h.chance(3)) }
-func (h *host) Roomy() bool        { return noted(h.mirror, h.chance(2)) }
-func (h *host) roll() float64      { return noted(h.mirror, h.rng.Float64()) }
+func (h *host) Enter()                                {}
+func (h *host) Leave(c *runloop.Claim) runloop.Moment { return h.Moment(c) }
+func (h *host) Memory() *runloop.Memory               { return &h.memory }
+func (h *host) Full() bool                            { return noted(h.mirror, h.chance(3)) }
+func (h *host) Roomy() bool                           { return noted(h.mirror, h.chance(2)) }
+func (h *host) roll() float64                         { return noted(h.mirror, h.rng.Float64()) }
 
 func (h *host) TakeSlot() bool {
 	if h.inflight != nil && h.inflight.req.Effect != store.EffectNone {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 )
 
@@ -13,7 +12,7 @@ import (
 type mirror struct {
 	params   runloop.Params
 	state    runloop.State
-	pool     replay.Pool
+	memory   *runloop.Memory
 	answers  []any // answers of the driver during the current call
 	failed   string
 	commits  map[*runloop.Commit]*runloop.Commit // commits of the first State, to those of this one
@@ -95,16 +94,16 @@ func (m *mirror) compare(h *host, actions, own []runloop.Action) []runloop.Actio
 
 // The following methods implement [runloop.Driver].
 
-func (m *mirror) Moment(*runloop.Claim) runloop.Moment { return recorded[runloop.Moment](m) }
-func (m *mirror) Enter()                               {}
-func (m *mirror) Leave()                               {}
-func (m *mirror) Pool() *replay.Pool                   { return &m.pool }
-func (m *mirror) TakeSlot() bool                       { return recorded[bool](m) }
-func (m *mirror) Full() bool                           { return recorded[bool](m) }
-func (m *mirror) Roomy() bool                          { return recorded[bool](m) }
-func (m *mirror) ClosedStreams(uint64) []string        { return nil }
-func (m *mirror) CommitID() event.CommitID             { return recorded[event.CommitID](m) }
-func (m *mirror) roll() float64                        { return recorded[float64](m) }
+func (m *mirror) Moment(*runloop.Claim) runloop.Moment  { return recorded[runloop.Moment](m) }
+func (m *mirror) Enter()                                {}
+func (m *mirror) Leave(c *runloop.Claim) runloop.Moment { return m.Moment(c) }
+func (m *mirror) Memory() *runloop.Memory               { return m.memory }
+func (m *mirror) TakeSlot() bool                        { return recorded[bool](m) }
+func (m *mirror) Full() bool                            { return recorded[bool](m) }
+func (m *mirror) Roomy() bool                           { return recorded[bool](m) }
+func (m *mirror) ClosedStreams(uint64) []string         { return nil }
+func (m *mirror) CommitID() event.CommitID              { return recorded[event.CommitID](m) }
+func (m *mirror) roll() float64                         { return recorded[float64](m) }
 
 func (m *mirror) Turn() (number int, alone, begun bool) {
 	t := recorded[[3]int](m)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
-	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -20,8 +19,8 @@ import (
 // commits and workers.
 type program struct {
 	workflow string
-	bind     flowtest.Binding
-	other    flowtest.Binding // other code of the same workflow, which deviates from its logs; nil if there is none
+	bind     binding
+	other    binding // other code of the same workflow, which deviates from its logs; nil if there is none
 	input    int
 	result   string
 	messages int  // number of messages that the run receives
@@ -30,22 +29,52 @@ type program struct {
 
 var (
 	manyRetries = workflow.RetryPolicy{Attempts: 1000, Initial: 5 * time.Millisecond, Max: 40 * time.Millisecond}
-	quickStep   = flowtest.AStep[int, int]("quick", shim.Policy{Retry: manyRetries, Timeout: time.Minute})
-	shortStep   = flowtest.AStep[int, int]("short", shim.Policy{Retry: manyRetries, Timeout: 30 * time.Millisecond})
-	onceStep    = flowtest.AStep[int, int]("once", shim.Policy{Retry: manyRetries, NonIdempotent: true})
-	otherStep   = flowtest.AStep[int, int]("other", shim.Policy{Retry: manyRetries})
-	steps       = []flowtest.Binding{quickStep.As(notCalled), shortStep.As(notCalled), onceStep.As(notCalled), otherStep.As(notCalled)}
+	quickStep   = newStep("quick", shim.Policy{Retry: manyRetries, Timeout: time.Minute})
+	shortStep   = newStep("short", shim.Policy{Retry: manyRetries, Timeout: 30 * time.Millisecond})
+	onceStep    = newStep("once", shim.Policy{Retry: manyRetries, NonIdempotent: true})
+	otherStep   = newStep("other", shim.Policy{Retry: manyRetries})
+	steps       = []step{quickStep, shortStep, onceStep, otherStep}
 	topic       = workflow.NewTopic[int]("topic")
-	childFlow   = flowtest.Flow[int, int]("child")
+	childFlow   = newFlow("child")
 )
+
+// binding registers code.
+type binding func(workflow.Registrar)
+
+func newFlow(name string) workflow.Definition[int, int] {
+	return shim.NewWorkflow[int, int]("test."+name, "in", shim.WorkflowPolicy{})
+}
+
+func as(d workflow.Definition[int, int], f func(workflow.Context, int) (int, error)) binding {
+	return func(r workflow.Registrar) { shim.BindWorkflow(r, d, f) }
+}
+
+// step is a step with one argument.
+type step struct {
+	shim.Step[func(context.Context, int) (int, error)]
+}
+
+type stepArgs struct {
+	In int `json:"in"`
+}
+
+func newStep(name string, p shim.Policy) step {
+	return step{shim.NewStep("test."+name, p, func(f func(context.Context, int) (int, error)) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a stepArgs) (int, error) { return f(ctx, a.In) })
+	})}
+}
+
+func (s step) Call(ctx workflow.Context, n int) (int, error) {
+	return shim.Call[int](ctx, s.Step, stepArgs{n})
+}
 
 // notCalled is the code of all steps: the tests decide how an attempt ends.
 func notCalled(context.Context, int) (int, error) { panic("the reducer has called the code of a step") }
 
 // bound returns a program of the given workflow code.
 func bound(name string, input int, result string, code func(workflow.Context, int) (int, error)) program {
-	d := flowtest.Flow[int, int](name)
-	return program{workflow: d.Name(), bind: flowtest.As(d, code), input: input, result: result}
+	d := newFlow(name)
+	return program{workflow: d.Name(), bind: as(d, code), input: input, result: result}
 }
 
 // receiving returns the program with messages.
@@ -146,7 +175,7 @@ func hooked() program {
 
 // deviating is a program of which there are two versions.
 func deviating() program {
-	version := func(then flowtest.StepOf[int, int]) func(workflow.Context, int) (int, error) {
+	version := func(then step) func(workflow.Context, int) (int, error) {
 		return func(ctx workflow.Context, n int) (int, error) {
 			all, err := workflow.Map(ctx, make([]int, n), quickStep.Call)
 			if err != nil {
@@ -155,8 +184,8 @@ func deviating() program {
 			return then.Call(ctx, 5)
 		}
 	}
-	d := flowtest.Flow[int, int]("deviating")
-	return program{workflow: d.Name(), input: 2, result: "5", bind: flowtest.As(d, version(quickStep)), other: flowtest.As(d, version(otherStep))}
+	d := newFlow("deviating")
+	return program{workflow: d.Name(), input: 2, result: "5", bind: as(d, version(quickStep)), other: as(d, version(otherStep))}
 }
 
 // registrar fills the registry of a worker.
@@ -167,8 +196,8 @@ func (r registrar) Registry() *workflow.Registry { return r.r }
 // code returns a registry with a version of a program. All of its hook tokens are derived.
 func (p *program) code(other bool) *flow.Registry {
 	r := registrar{&workflow.Registry{}}
-	for _, bind := range steps {
-		bind(r)
+	for _, s := range steps {
+		s.Bind(r, notCalled)
 	}
 	if other && p.other != nil {
 		p.other(r)
@@ -188,7 +217,7 @@ func tokenOf(key string) string {
 }
 
 // client implements the parts of the engine's client that code needs.
-type client struct{ flow.Client }
+type client struct{ flow.Engine }
 
 type noStore struct{ store.Store }
 

@@ -47,9 +47,8 @@ func attackReducer(seed uint64, tracing bool) error {
 // check calls f and returns the violated invariant with the trace.
 func (w *world) check(f func()) (err error) {
 	defer func() {
-		for _, h := range w.hosts {
-			h.shut()
-		}
+		w.memory.Close()
+		w.mirrorMemory.Close()
 		switch v := recover().(type) {
 		case nil:
 		case violation:
@@ -61,6 +60,9 @@ func (w *world) check(f func()) (err error) {
 		}
 	}()
 	f()
+	for _, h := range w.hosts { // ends the coroutines of runs that are kept in memory
+		h.react(runloop.Input{Kind: runloop.Drop})
+	}
 	return nil
 }
 

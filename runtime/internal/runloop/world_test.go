@@ -24,6 +24,7 @@ type world struct {
 	commits                int
 	commitIDs              map[event.CommitID]bool
 	quarantine, recoveries int
+	memory, mirrorMemory   runloop.Memory // of all hosts, which share a goroutine
 	mirrored               bool
 	calm                   bool // whether no further faults occur
 	declined               bool // whether a host has withdrawn the creation of the run
@@ -66,7 +67,7 @@ func (w *world) newHost(other bool) *host {
 	h.params = w.params(h.name, w.book.program, other, h.roll)
 	h.state = runloop.New(&h.params, w.book.run, nil)
 	if w.mirrored {
-		m := &mirror{commits: map[*runloop.Commit]*runloop.Commit{}, openings: map[*runloop.Opening]*runloop.Opening{}}
+		m := &mirror{memory: &w.mirrorMemory, commits: map[*runloop.Commit]*runloop.Commit{}, openings: map[*runloop.Opening]*runloop.Opening{}}
 		m.params = w.params(h.name, w.book.program, other, m.roll)
 		m.state, h.mirror = runloop.New(&m.params, w.book.run, nil), m
 	}
@@ -468,17 +469,8 @@ func (h *host) replace(other bool) {
 		}
 	}
 	h.perform(h.mirror.react(h, &runloop.Input{Kind: runloop.Drop}, h.state.React(h, runloop.Input{Kind: runloop.Drop})))
-	h.shut()
 	h.book.end(h.session)
 	h.hosts[slices.Index(h.hosts, h)] = h.newHost(other)
-}
-
-// shut ends the coroutines of the host.
-func (h *host) shut() {
-	h.pool.Close()
-	if h.mirror != nil {
-		h.mirror.pool.Close()
-	}
 }
 
 // show describes an input for the trace.
