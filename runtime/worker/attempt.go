@@ -24,9 +24,7 @@ import (
 // attempt is one execution of a step. It holds a slot from its step_started event until its
 // goroutine ends.
 type attempt struct {
-	id       uint64 // ID in the state of the run
-	ref      uint64
-	number   int
+	id       uint64    // ID in the state of the run
 	deadline time.Time // the earliest deadline of the attempt, of the run and of WithTimeout
 
 	steps   *steps
@@ -177,7 +175,7 @@ func (a *attempt) timeUp() {
 // readStepData reads the details that the previous attempt recorded.
 func (a *attempt) readStepData() {
 	s := a.steps
-	if a.number == 1 {
+	if a.info.Number == 1 {
 		return
 	}
 	keeper, ok := store.As[store.StepDataStore](s.store)
@@ -245,7 +243,7 @@ func (a *attempt) abandon(cause *runloop.TimeoutError) {
 	s := a.steps
 	a.finish(func() {
 		s.log.Error("a step ignores its context: the worker abandons it, and its code is still running", "run", a.info.Run, "step", a.info.Step,
-			"attempt", a.number, "timeout", cause.After, "stack", stackOf("flowgen_run", string(a.info.Run)))
+			"attempt", a.info.Number, "timeout", cause.After, "stack", stackOf("flowgen_run", string(a.info.Run)))
 		err := fmt.Errorf("%w, and %v later its code had not ended: it must watch its context", cause, s.cfg.Grace)
 		a.outcome = runloop.Failed(err, event.CodeTimeout)
 		a.by.attempted(a)
@@ -390,7 +388,7 @@ func (a *attempt) streams() (*streamWriter, error) {
 	}
 	if a.stream == nil {
 		a.stream = &streamWriter{
-			env: a.steps.env, client: a.steps.client, attempt: a, name: fmt.Sprintf("%s/%d/%d", a.run, a.ref, a.number), ctx: a.context(), by: effects.Chunk{Run: a.info.Run, Key: a.info.Key, Attempt: a.number},
+			env: a.steps.env, client: a.steps.client, attempt: a, name: fmt.Sprintf("%s/%d/%d", a.run, a.info.Ref, a.info.Number), ctx: a.context(), by: effects.Chunk{Run: a.info.Run, Key: a.info.Key, Attempt: a.info.Number},
 			run: a.run, fence: a.fence, caller: a.plan().Caller,
 		}
 	}

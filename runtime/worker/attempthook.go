@@ -35,7 +35,7 @@ func (a *attempt) openingOf(h at.Hook) (*runloop.Opening, error) {
 	case a.ended:
 		return nil, errAttemptEnded
 	case a.hook == nil:
-		a.hook = &runloop.Opening{Ref: a.ref, Attempt: a.id, Hook: h, Done: make(chan struct{})}
+		a.hook = &runloop.Opening{Ref: a.info.Ref, Attempt: a.id, Hook: h, Done: make(chan struct{})}
 		a.by.opens(a.hook)
 	case a.hook.Hook.Name != h.Name:
 		return nil, &workflow.InvalidError{What: "hook", Value: h.Name, Reason: "is opened by an attempt that has opened hook " + a.hook.Hook.Name + ": an attempt is finished by one hook"}

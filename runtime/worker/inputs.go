@@ -56,7 +56,7 @@ func (i *inputs) loaded(l *load)           { i.post(runloop.Input{Kind: runloop.
 func (i *inputs) opens(o *runloop.Opening) { i.post(runloop.Input{Kind: runloop.Opened, Opening: o}) }
 
 func (i *inputs) attempted(a *attempt) {
-	i.post(runloop.Input{Kind: runloop.Ended, Ref: a.ref, Attempt: a.id, Outcome: &a.outcome})
+	i.post(runloop.Input{Kind: runloop.Ended, Ref: a.info.Ref, Attempt: a.id, Outcome: &a.outcome})
 }
 
 // take returns the posted inputs. If there are none, the run loop leaves its executor. The buffer

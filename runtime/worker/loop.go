@@ -8,6 +8,7 @@ import (
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
+	"github.com/flowgen/flowgen/runtime/internal/refs"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -40,9 +41,9 @@ type runLoop struct {
 	state   runloop.State
 	exec    *executor
 	alarm   alarm
-	started map[uint64]*attempt // attempts that were started and have not ended, by ID
-	labels  *attemptLabels      // labels of the last attempt
-	start   *localstart.Start   // the local start that creates the run; nil if the run exists
+	started refs.Map[attempt] // attempts that were started and have not ended, by ID
+	labels  *attemptLabels    // labels of the last attempt
+	start   *localstart.Start // the local start that creates the run; nil if the run exists
 }
 
 func newRunLoop(e *env, p *loopParts, run event.RunID) *runLoop {
@@ -86,7 +87,7 @@ func (t *runLoop) deliver(in runloop.Input) {
 		}
 		t.setName(in.Claim.Route.Workflow)
 	case runloop.Ended:
-		delete(t.started, in.Attempt)
+		t.started.Delete(in.Attempt)
 	case runloop.Answered:
 		in.Seq = t.answered(in.Commit)
 	}
@@ -124,7 +125,7 @@ func (t *runLoop) perform(actions []runloop.Action) {
 		case runloop.Start:
 			t.launch(a)
 		case runloop.StopAttempt:
-			if attempt := t.started[a.Attempt]; attempt != nil {
+			if attempt := t.started.Get(a.Attempt); attempt != nil {
 				attempt.stop(a.Err)
 			}
 		case runloop.Reveal:
@@ -175,7 +176,7 @@ func (t *runLoop) launch(a *runloop.Action) {
 	op, spec := b.Step, b.Run.State().Spec
 	fn, _ := t.params.Code.Step(op.Name) // the state has checked that the step exists
 	s := &attempt{
-		id: a.Attempt, ref: b.Ref, number: b.Number, deadline: b.Deadline, steps: t.steps, by: &t.inputs, run: t.id, fence: claim.Fence,
+		id: a.Attempt, deadline: b.Deadline, steps: t.steps, by: &t.inputs, run: t.id, fence: claim.Fence,
 		lease: t.leases[claim.Partition], session: claim.Session, fn: fn, op: op,
 	}
 	s.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: b.Number, Ref: b.Ref, Tags: spec.Tags, Log: t.id, LogKey: op.Key}
@@ -184,10 +185,7 @@ func (t *runLoop) launch(a *runloop.Action) {
 	}
 	t.labels = labelsOf(t.labels, &s.info)
 	s.labels, s.info.Heart, s.info.Streams, s.info.Client, s.info.Hooks = t.labels, s, s, t.steps.client, s
-	if t.started == nil {
-		t.started = map[uint64]*attempt{}
-	}
-	t.started[a.Attempt] = s
+	t.started.Add(a.Attempt, s)
 	t.steps.launch(s)
 }
 
@@ -244,7 +242,7 @@ func (t *runLoop) CommitID() event.CommitID { return event.NewCommitID() }
 func (t *runLoop) Turn() (number int, alone, begun bool) { return t.runs.turnOf(&t.inputs) }
 
 func (t *runLoop) ClosedStreams(id uint64) []string {
-	if a := t.started[id]; a != nil {
+	if a := t.started.Get(id); a != nil {
 		return a.closedStreams()
 	}
 	return nil

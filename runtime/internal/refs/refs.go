@@ -1,7 +1,7 @@
-// Package refs maps the numbers of events to values.
+// Package refs maps numbers, such as those of events and attempts, to values.
 package refs
 
-// Map is a map from the numbers of events to values. A run has few open entities at most times, so
+// Map is a map from numbers to values. A run has few open entities at most times, so
 // the first values take no memory of their own. The zero Map is empty.
 type Map[T any] struct {
 	few  [few]entry[T]

@@ -123,7 +123,7 @@ func (r *Run) Take() []event.Event {
 }
 
 // Reuse gives the run a buffer for its next events: a slice that Take returned and that the caller
-// does not use any longer. If b is nil, the run gives up its buffer. A large buffer is not kept,
+// does not use any longer. The run gives up its present buffer, also if b is nil. A large buffer is not kept,
 // because clearing it at each event would make later events expensive in a run that once had very
 // many events.
 func (r *Run) Reuse(b []event.Event) {
@@ -134,9 +134,7 @@ func (r *Run) Reuse(b []event.Event) {
 		b = nil
 	}
 	clear(b[:cap(b)])
-	if b == nil {
-		r.pool.keepBuffer(r.out)
-	}
+	r.pool.keepBuffer(r.out)
 	r.out = b[:0]
 }
 

@@ -193,10 +193,12 @@ func (s *State) creation() (*Commit, error) {
 // newCommit returns a commit of the given number of events, under the current claim and at the end
 // of the durable log.
 func (s *State) newCommit(events int) *Commit {
-	c := &Commit{}
+	var c *Commit
 	if m, n := s.memory, len(s.memory.commits); n > 0 {
 		c, m.commits[n-1] = m.commits[n-1], nil
 		m.commits = m.commits[:n-1]
+	} else {
+		c = &Commit{}
 	}
 	c.events, c.made = events, s.moment.Now
 	c.Req.Run, c.Req.WorkflowID, c.Req.Fence, c.Req.Prev = s.id, s.workflowID, s.fence, s.last

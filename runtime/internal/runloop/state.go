@@ -75,7 +75,7 @@ type Memory struct {
 
 // keptCommits bounds the commits of a Memory. A goroutine has more than one only while commits of
 // several runs are in flight.
-const keptCommits = 64
+const keptCommits = 256
 
 // Moment is what a State reads at one time. A State reads it before each reaction and after user
 // code, because user code takes time. Values that have become wrong since do no harm: the store
