@@ -223,7 +223,7 @@ func (r *Run) dispatch(e *event.Event) bool {
 			return r.carriedEnd(e)
 		}
 		if !op.started.done {
-			op.started.resolve(op)
+			op.started.Resolve(op)
 		}
 	case event.StepCompleted, event.StepFailed, event.WaitCompleted,
 		event.ChildCompleted, event.ChildFailed, event.ChildCanceled, event.SendCompleted, event.SendFailed:
@@ -254,7 +254,7 @@ func (r *Run) dispatch(e *event.Event) bool {
 	case event.CancelRequested:
 		r.requestCancel(e)
 		r.control.gated = false
-		r.control.gate.tell()
+		r.control.gate.notifyAll(nil)
 	case event.RunFailed, event.RunCanceled:
 		r.ended = true
 	default:
@@ -357,7 +357,7 @@ func (r *Run) expect(asked *event.Event, same func(rec *event.Event) string) *ev
 		r.err = r.mismatch(rec, asked, "")
 		return nil
 	}
-	if rec.Seq <= uint64(r.kept()) {
+	if rec.Seq <= uint64(r.state.Spec.Kept) {
 		same = nil // the contents may contain the ID of the run that requested the operation
 	}
 	if diff := compare(rec, same); diff != "" {

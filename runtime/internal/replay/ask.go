@@ -28,7 +28,7 @@ type asks struct {
 	waiting  []*event.Event // asks without a handler, in order
 	open     int            // number of asks that are being answered
 	closed   bool           // whether new asks wait
-	answered notifier       // notified when no ask is being answered
+	answered subscribers    // notified when no ask is being answered
 }
 
 // Handle makes h answer the asks of the given name, including asks that wait. A second call
@@ -135,14 +135,9 @@ func (r *Run) answer(h *Handler, e *event.Event) {
 		payload, failed := h.Answer(b, slices.Clone(e.Payload))
 		b.enter()
 		asked := event.Event{Type: event.AskAnswered, Ref: e.Seq, Key: string(e.Item), Payload: payload, Failure: failed}
-		r.command(&asked, func(rec *event.Event) string {
-			if rec.Failure != nil && failed != nil && rec.Failure.Code != failed.Code {
-				return describeFailures(rec.Failure, failed)
-			}
-			return sameJSON(rec.Payload, payload)
-		})
+		r.command(&asked, func(rec *event.Event) string { return diffResult(rec, &asked) })
 		if r.asks.open--; r.asks.open == 0 {
-			r.asks.answered.tell()
+			r.asks.answered.notifyAll(nil)
 		}
 	}).opened = h.opened
 }
@@ -171,7 +166,7 @@ func (b *Branch) AskNotice(s *Scope, key string, to event.RunID, payload []byte)
 	asked := event.Event{
 		Type: event.MessageSent, Name: event.NoticeTopic, Key: key, Next: to, Item: event.NoticeItem(b.run.id, key), Payload: payload,
 	}
-	return b.run.newOp(s, b.run.command(&asked, func(rec *event.Event) string { return sameJSON(rec.Payload, payload) }))
+	return b.run.newOp(s, b.run.command(&asked, func(rec *event.Event) string { return DiffJSON(rec.Payload, payload) }))
 }
 
 // AwaitNotice blocks until the operation has ended. It returns the error of the scope if the scope

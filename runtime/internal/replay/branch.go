@@ -159,7 +159,7 @@ func (b *Branch) Block(err error) {
 // its earlier operations.
 func (b *Branch) Key(name string) string {
 	b.enter()
-	return b.numbered(name, b.ordinal(name))
+	return b.numbered(name, b.ordinals.next(name))
 }
 
 // numbered returns the key of the n-th operation with this name.
@@ -173,13 +173,11 @@ func (b *Branch) numbered(name string, n int) string {
 func (b *Branch) DeclaredKey(name, key string) string {
 	b.enter()
 	name += "[" + key + "]"
-	if n := b.ordinal(name); n > 1 {
+	if n := b.ordinals.next(name); n > 1 {
 		return b.numbered(name, n)
 	}
 	return b.path + "/" + name
 }
-
-func (b *Branch) ordinal(name string) int { return b.ordinals.next(name) }
 
 // ordinals counts how often a branch has used each name. The zero value is ready for use.
 type ordinals struct {

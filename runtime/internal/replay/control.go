@@ -8,9 +8,9 @@ type control struct {
 	paused bool
 	late   []event.Event // events that occurred while the run was paused, in order
 
-	gated   bool     // debug mode: each operation needs a RunStepped event
-	allowed int      // number of operations that may begin
-	gate    notifier // notified when operations may begin
+	gated   bool        // debug mode: each operation needs a RunStepped event
+	allowed int         // number of operations that may begin
+	gate    subscribers // notified when operations may begin
 
 	halted *Branch     // branch that has requested an operation after the kept part of the log
 	keeps  event.RunID // the new run, while the events between the pause after the kept part and its end are read; otherwise empty
@@ -65,7 +65,7 @@ func (r *Run) ownWork(e *event.Event) {
 func (r *Run) proceed() {
 	c := &r.control
 	c.paused, c.keeps = false, ""
-	c.gate.tell()
+	c.gate.notifyAll(nil)
 	if !c.past {
 		r.now = r.latest
 	}
@@ -103,28 +103,16 @@ func (r *Run) keepForLater(e *event.Event) bool {
 func (r *Run) Stepping() bool { return r.control.gated }
 
 // AtGate reports whether a branch waits for a RunStepped event.
-func (r *Run) AtGate() bool { return r.control.gate.subs.list.n > 0 }
+func (r *Run) AtGate() bool { return r.control.gate.list.n > 0 }
 
 // halt suspends code that requests more operations than the unchanged part of an older run's log
 // contains (see [Keep]). The code continues when the events behind that part were read.
 func (r *Run) halt() {
-	for r.current != nil && len(r.feed) > 0 && r.boundary(&r.feed[0]) {
+	for r.current != nil && len(r.feed) > 0 && r.feed[0].Type == event.RunPaused && r.feed[0].Next != "" {
 		b := r.current
 		r.control.halted = b
 		b.suspend()
 	}
-}
-
-// boundary reports whether the event ends the unchanged part.
-func (r *Run) boundary(e *event.Event) bool {
-	return e.Type == event.RunPaused && e.Next != ""
-}
-
-func (r *Run) kept() int {
-	if r.state.Spec == nil {
-		return 0
-	}
-	return r.state.Spec.Kept
 }
 
 // carried is an operation or a recorded value that was taken over from behind the unchanged part of

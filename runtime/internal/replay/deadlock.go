@@ -103,7 +103,7 @@ func outside(r *Run, s source) bool {
 		return true
 	case *Promise:
 		return s.outside()
-	case *notifier:
+	case *subscribers:
 		return s == &r.control.gate
 	}
 	return false
@@ -164,8 +164,8 @@ func (w *awaits) rescued(r *Run) bool {
 	return false
 }
 
-// deadlocked reports whether no branch can ever continue. There must be open branches, none of which
-// waits for an event from outside.
+// deadlocked reports whether no branch can ever continue. There must be open branches, none of
+// which waits for an event from outside.
 func (r *Run) deadlocked() bool {
 	c, a := &r.control, &r.asks
 	switch {

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
@@ -24,15 +25,8 @@ func (r *Run) requestCancel(e *event.Event) {
 	case e.Failure != nil:
 		r.end(Ending{Type: event.RunFailed, Failure: e.Failure})
 	default:
-		r.end(Ending{Type: event.RunCanceled, Failure: &event.Failure{Code: event.CodeCanceled, Message: cancelText(e.Reason)}})
+		r.end(Ending{Type: event.RunCanceled, Failure: &event.Failure{Code: event.CodeCanceled, Message: strings.TrimSuffix("canceled before it started: "+e.Reason, ": ")}})
 	}
-}
-
-func cancelText(reason string) string {
-	if reason == "" {
-		return "canceled before it started"
-	}
-	return "canceled before it started: " + reason
 }
 
 // end appends the terminal event of the ending to the log.
@@ -46,17 +40,16 @@ func (r *Run) end(how Ending) {
 			asked.Spec = &event.Spec{Queue: how.Queue}
 		}
 	}
-	rec := r.command(&asked, func(rec *event.Event) string {
-		if rec.Failure != nil && how.Failure != nil && rec.Failure.Code != how.Failure.Code {
-			return describeFailures(rec.Failure, how.Failure)
-		}
-		return sameJSON(rec.Payload, how.Payload)
-	})
+	rec := r.command(&asked, func(rec *event.Event) string { return diffResult(rec, &asked) })
 	r.ended = rec != nil
 }
 
-func describeFailures(recorded, asked *event.Failure) string {
-	return fmt.Sprintf("- %s: %s\n+ %s: %s", recorded.Code, recorded.Message, asked.Code, asked.Message)
+// diffResult returns the difference of two results. It returns "" if they are equivalent.
+func diffResult(recorded, asked *event.Event) string {
+	if was, is := recorded.Failure, asked.Failure; was != nil && is != nil && was.Code != is.Code {
+		return fmt.Sprintf("- %s: %s\n+ %s: %s", was.Code, was.Message, is.Code, is.Message)
+	}
+	return DiffJSON(recorded.Payload, asked.Payload)
 }
 
 // fallen returns the ending of a run whose code has returned how. If the run was deadlocked, the
@@ -117,21 +110,14 @@ func (r *Run) forget(b *Branch) {
 	b.runnable.remove()
 	b.co, b.code, b.ordinals, b.rng, b.chacha = nil, nil, ordinals{}, nil, nil
 	if r.branches.n == 1 {
-		r.windup.alone.tell()
+		r.windup.alone.notifyAll(nil)
 	}
 }
 
 // unwind ends all branches, newest first. The run cannot continue after that.
 func (r *Run) unwind() {
+	r.unwindBut(nil)
 	r.dying = true
-	for r.branches.last != nil {
-		b := r.branches.last.item
-		if b.co == nil {
-			r.forget(b) // the code of the branch has not begun
-			continue
-		}
-		r.resume(b)
-	}
 }
 
 // unwindBut ends all branches except keep, newest first, while the run continues.
@@ -143,7 +129,7 @@ func (r *Run) unwindBut(keep *Branch) {
 		switch {
 		case b == keep:
 		case b.co == nil:
-			r.forget(b)
+			r.forget(b) // the code of the branch has not begun
 		default:
 			r.resume(b)
 		}

@@ -39,7 +39,7 @@ func TestRun_KeepsNothingOfWhatHasEnded(t *testing.T) {
 	size := func() []int {
 		r := h.run
 		return []int{r.branches.n, r.queue.n, r.ops.Len(), r.unstarted.n, len(r.cancels), root.children.n, root.ops.n,
-			root.ended.subs.list.n, long.subs.list.n, len(r.topics), r.topic("none").subs.list.n, len(h.open())}
+			root.ended.list.n, long.list.n, len(r.topics), r.topic("none").list.n, len(h.open())}
 	}
 	round := func() {
 		h.complete(h.start(), "1")

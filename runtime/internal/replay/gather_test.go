@@ -75,7 +75,7 @@ func TestGather_AsksThoseThatHaveEndedInTheOrderOfTheList(t *testing.T) {
 		see(NewGather(nil, firstToEnd))
 		see(NewGather([]*Promise{ps[1], ps[1]}, firstToWin))
 		see(NewGather([]*Promise{ps[1], ps[2]}, nil))
-		if n := ps[0].subs.list.n; n != 0 {
+		if n := ps[0].list.n; n != 0 {
 			t.Errorf("%d are still interested in a loser", n)
 		}
 		return done("")
@@ -89,18 +89,18 @@ func TestGather_LeavesNobodyInterestedOnceItIsOver(t *testing.T) {
 	begin(t, func(b *Branch, s *Scope, _ []byte) Ending {
 		long, twice := NewPromise(b.NewScope(nil)), NewPromise(s)
 		g := NewGather([]*Promise{long, twice, twice}, firstToEnd)
-		if long.subs.list.n != 1 || twice.subs.list.n != 2 {
-			t.Errorf("%d and %d subscriptions, want 1 and 2", long.subs.list.n, twice.subs.list.n)
+		if long.list.n != 1 || twice.list.n != 2 {
+			t.Errorf("%d and %d subscriptions, want 1 and 2", long.list.n, twice.list.n)
 		}
 		twice.Resolve("good")
-		if g.Value() != 1 || long.subs.list.n != 0 {
-			t.Errorf("gather gave %v and %d are interested in the loser", g.Value(), long.subs.list.n)
+		if g.Value() != 1 || long.list.n != 0 {
+			t.Errorf("gather gave %v and %d are interested in the loser", g.Value(), long.list.n)
 		}
 		sub := b.NewScope(s)
 		abandoned := NewGather([]*Promise{long}, nil)
 		sub.Cancel()
-		if _, err := b.Await(sub, &abandoned.Promise, "branches"); err != ErrCanceled || long.subs.list.n != 0 {
-			t.Errorf("await gives %v and %d are interested", err, long.subs.list.n)
+		if _, err := b.Await(sub, &abandoned.Promise, "branches"); err != ErrCanceled || long.list.n != 0 {
+			t.Errorf("await gives %v and %d are interested", err, long.list.n)
 		}
 		return done("")
 	})

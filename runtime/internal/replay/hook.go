@@ -170,7 +170,7 @@ func (b *Branch) AnswerHook(h *Hook, answer []byte) error {
 	}
 	t.answered = true
 	asked := event.Event{Type: event.HookAnswered, Name: h.Name, Key: string(t.item), Token: h.Token, Payload: answer}
-	b.run.command(&asked, func(rec *event.Event) string { return sameJSON(rec.Payload, answer) })
+	b.run.command(&asked, func(rec *event.Event) string { return DiffJSON(rec.Payload, answer) })
 	return nil
 }
 

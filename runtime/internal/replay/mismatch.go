@@ -26,6 +26,9 @@ type MismatchError struct {
 	Renamed  *Renaming    // the renamed argument that explains the difference; nil if there is none
 }
 
+// untilMatching ends the text of the errors of code that does not match a log.
+const untilMatching = "the run is blocked until a worker with matching code starts, and then continues by itself"
+
 // maxBlocked bounds the number of branches that an error lists.
 const maxBlocked = 10
 
@@ -54,11 +57,10 @@ func (e *MismatchError) Error() string {
 		b.WriteString(" (- recorded, + asked for):\n" + strings.TrimRight(e.Diff, "\n"))
 	}
 	if e.Renamed != nil {
-		fmt.Fprintf(&b, "\nA name was changed while this run was under way: %s. %s; "+
-			"the run is blocked until a worker with matching code starts, and then continues by itself.", e.Renamed, e.Renamed.Fix(e.directive()))
+		fmt.Fprintf(&b, "\nA name was changed while this run was under way: %s. %s; "+untilMatching+".", e.Renamed, e.Renamed.Fix(e.directive()))
 		return b.String()
 	}
-	b.WriteString("\n" + e.why() + "; the run is blocked until a worker with matching code starts, and then continues by itself.")
+	b.WriteString("\n" + e.why() + "; " + untilMatching + ".")
 	return b.String()
 }
 
@@ -165,8 +167,8 @@ func (r *Run) mismatch(rec, asked *event.Event, diff string) error {
 	return e
 }
 
-// sameJSON returns the difference of two JSON values. It returns "" if they are equivalent.
-func sameJSON(recorded, asked []byte) string {
+// DiffJSON returns the difference of two JSON values. It returns "" if they are equivalent.
+func DiffJSON(recorded, asked []byte) string {
 	if bytes.Equal(recorded, asked) {
 		return ""
 	}
@@ -200,9 +202,6 @@ func readable(v any) any {
 	}
 	return v
 }
-
-// DiffJSON returns the difference of two JSON values. It returns "" if they are equivalent.
-func DiffJSON(recorded, asked []byte) string { return sameJSON(recorded, asked) }
 
 func unmarshal(b []byte, v any) error {
 	if len(b) == 0 {

@@ -164,13 +164,13 @@ func (op *Op) settle() {
 	op.run.ops.Delete(op.Ref)
 	delete(op.run.awaiting, op.answerTo)
 	if op.Kind != event.EntityChild {
-		op.resolve(nil)
+		op.Resolve(nil)
 		return
 	}
 	if !op.started.done {
-		op.started.resolve(op)
+		op.started.Resolve(op)
 	}
-	op.resolve(op)
+	op.Resolve(op)
 }
 
 // cancel ends the operation because its scope has ended. The outcome decides in three cases: the

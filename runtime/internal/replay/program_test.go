@@ -146,7 +146,7 @@ func (x *interpreter) say(b *Branch, s *Scope, st stmt, due func(int) time.Time)
 	}
 	switch {
 	case st.Kind == "set":
-		b.SetValue(topicName(st.N), b.Key("set"), []byte(fmt.Sprint(st.M)), func(rec []byte) string { return sameJSON(rec, []byte(fmt.Sprint(st.M))) })
+		b.SetValue(topicName(st.N), b.Key("set"), []byte(fmt.Sprint(st.M)), func(rec []byte) string { return DiffJSON(rec, []byte(fmt.Sprint(st.M))) })
 	case st.Kind == "hook":
 		key := b.Key("hook")
 		h := b.NewHook(key, HookSpec{Name: topicName(st.N)}, func() string { return "token " + key })

@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,12 +50,12 @@ func renaming(path string, stored, today any) *Renaming {
 
 func renamingOfObject(path string, stored, today map[string]any) *Renaming {
 	r := &Renaming{Path: path}
-	for _, name := range sortedNames(stored) {
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		if _, ok := nameIn(today, name); !ok {
 			r.Unknown = append(r.Unknown, name)
 		}
 	}
-	for _, name := range sortedNames(today) {
+	for _, name := range slices.Sorted(maps.Keys(today)) {
 		if _, ok := nameIn(stored, name); !ok {
 			r.Missing = append(r.Missing, name)
 		}
@@ -62,7 +63,7 @@ func renamingOfObject(path string, stored, today map[string]any) *Renaming {
 	if len(r.Unknown) > 0 && len(r.Missing) > 0 {
 		return r
 	}
-	for _, name := range sortedNames(stored) {
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		if same, ok := nameIn(today, name); ok {
 			if r := renaming(strings.TrimPrefix(path+"."+name, "."), stored[name], today[same]); r != nil {
 				return r
@@ -83,15 +84,6 @@ func nameIn(object map[string]any, name string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-func sortedNames(object map[string]any) []string {
-	names := make([]string, 0, len(object))
-	for name := range object {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // String describes which stored names are unknown and which names of the current type are missing.
@@ -137,8 +129,7 @@ type RenamedError struct {
 // Error names the value, the renamed names and how to fix the error.
 func (e *RenamedError) Error() string {
 	return fmt.Sprintf("run %s does not fit this code: the %s lost a name: %s. %s; "+
-		"the run is blocked until a worker with matching code starts, and then continues by itself",
-		e.Run, e.What, &e.Renaming, e.Fix(e.Directive))
+		untilMatching, e.Run, e.What, &e.Renaming, e.Fix(e.Directive))
 }
 
 // Renamed records that a request differs from the recorded event because a name was changed. It is

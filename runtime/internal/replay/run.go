@@ -11,8 +11,8 @@ import (
 )
 
 // Program is the code of a run. It computes an ending from the input, which belongs to the log and
-// must not change. It runs on the main branch,
-// under the root scope of the run.
+// must not change. It runs on the
+// main branch, under the root scope of the run.
 type Program func(b *Branch, s *Scope, input []byte) Ending
 
 // Run executes the code of one run. It is not safe for concurrent use: one goroutine at a time

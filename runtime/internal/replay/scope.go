@@ -200,7 +200,7 @@ func (s *Scope) cancel(err error) {
 		}
 	}
 	for _, sc := range scopes {
-		sc.ended.resolve(nil)
+		sc.ended.Resolve(nil)
 	}
 }
 

@@ -25,7 +25,7 @@ func (e *StrayError) Error() string {
 		at = " at " + e.Position
 	}
 	return fmt.Sprintf("run %s: a durable operation of branch %s was called%s on a goroutine that is not one of the workflow's: "+
-		"use workflow.Go instead of go or errgroup; the run is blocked until a worker with matching code starts, and then continues by itself",
+		"use workflow.Go instead of go or errgroup; "+untilMatching,
 		e.Run, e.Branch, at)
 }
 

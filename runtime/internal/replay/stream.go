@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -47,12 +48,7 @@ func (r *Run) closeStream(name string) {
 
 // ClosedStreams returns the names of the closed streams, sorted.
 func (r *Run) ClosedStreams() []string {
-	var all []string
-	for name := range r.closed {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(r.closed))
 }
 
 // holds reports whether the next event in the log is the requested operation.

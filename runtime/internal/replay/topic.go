@@ -12,27 +12,23 @@ import (
 // topic contains the messages of one name that the code has not received, or the branches that wait
 // for a message.
 type topic struct {
+	subscribers
 	unread []*event.Event
-	subs   subscribers
 	closed bool // whether no further message will arrive
 }
 
 // close makes all waits for a message return.
 func (t *topic) close() {
 	t.closed = true
-	for told := true; told; {
-		_, told = t.subs.tell((*event.Event)(nil))
-	}
+	t.notifyAll((*event.Event)(nil))
 }
-
-func (t *topic) subscribe(s *subscription) { t.subs.subscribe(s) }
 
 // push passes the message to the branch that has waited longest. If no branch waits, it keeps the
 // message.
 func (t *topic) push(e *event.Event) {
-	for told := true; told; {
+	for notified := true; notified; {
 		var taken bool
-		if taken, told = t.subs.tell(e); taken {
+		if taken, notified = t.notifyFirst(e); taken {
 			return
 		}
 	}

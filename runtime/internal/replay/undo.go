@@ -24,9 +24,9 @@ type Undo struct {
 // windingUp is the state of the execution of compensations at the end of a run.
 type windingUp struct {
 	begun bool
-	by    *Branch  // the branch that executes the compensations
-	undo  *Undo    // the compensation that is being executed; nil if none
-	alone notifier // notified when no other branch is open
+	by    *Branch     // the branch that executes the compensations
+	undo  *Undo       // the compensation that is being executed; nil if none
+	alone subscribers // notified when no other branch is open
 }
 
 // Compensate registers a compensation, which is executed at most once.
@@ -100,7 +100,7 @@ func (b *Branch) undo(u *Undo) {
 func (u *Undo) finish(failed *event.Failure) {
 	if !u.over.done {
 		u.failed = failed
-		u.over.resolve(nil)
+		u.over.Resolve(nil)
 	}
 }
 

@@ -105,14 +105,14 @@ func (w *waiter) over() {
 	}
 }
 
-// subscribers are notified in the order in which they subscribed.
+// subscribers are a source that notifies its subscribers in the order in which they subscribed.
 type subscribers struct{ list list[subscription] }
 
 func (l *subscribers) subscribe(s *subscription) { l.list.push(&s.node, s) }
 
-// tell removes the oldest subscription and notifies its subscriber. told is false if there is no
-// subscription. The notified subscriber may remove other subscriptions.
-func (l *subscribers) tell(value any) (taken, told bool) {
+// notifyFirst removes the oldest subscription and notifies its subscriber. notified is false if
+// there is no subscription. The notified subscriber may remove other subscriptions.
+func (l *subscribers) notifyFirst(value any) (taken, notified bool) {
 	s := l.list.pop()
 	if s == nil {
 		return false, false
@@ -120,26 +120,21 @@ func (l *subscribers) tell(value any) (taken, told bool) {
 	return s.to.notify(s.index, value), true
 }
 
-// notifier wakes all its subscribers, in the order in which they subscribed.
-type notifier struct{ subs subscribers }
-
-func (l *notifier) subscribe(s *subscription) { l.subs.subscribe(s) }
-
-func (l *notifier) tell() {
-	for told := true; told; {
-		_, told = l.subs.tell(nil)
+func (l *subscribers) notifyAll(value any) {
+	for notified := true; notified; {
+		_, notified = l.notifyFirst(value)
 	}
 }
 
 // Promise is a result that is resolved once, possibly later.
 type Promise struct {
+	subscribers
 	done   bool
 	value  any
 	scope  *Scope  // scope under which the value is being computed
 	gather *Gather // the Gather that the promise is part of as its embedded Promise; nil if none
 	maker  *Branch // the branch that resolves the promise; nil if none
 	op     *Op     // the operation whose end or start resolves the promise; nil if none
-	subs   subscribers
 	// lost is set if a Gather of which the promise is a part ended before the promise was resolved,
 	// and the promise was not awaited after that.
 	lost bool
@@ -150,22 +145,16 @@ func NewPromise(s *Scope) *Promise { return &Promise{scope: s} }
 
 // Resolve sets the value and makes the waiting branches runnable, in the order in which they began
 // to wait.
-func (p *Promise) Resolve(value any) { p.resolve(value) }
+func (p *Promise) Resolve(value any) {
+	p.done, p.value = true, value
+	p.notifyAll(value)
+}
 
 // Done reports whether the promise was resolved.
 func (p *Promise) Done() bool { return p.done }
 
 // Value returns the value of the promise. It returns nil if the promise was not resolved.
 func (p *Promise) Value() any { return p.value }
-
-func (p *Promise) resolve(value any) {
-	p.done, p.value = true, value
-	for told := true; told; {
-		_, told = p.subs.tell(value)
-	}
-}
-
-func (p *Promise) subscribe(s *subscription) { p.subs.subscribe(s) }
 
 // Await blocks until p is resolved and returns its value. If the scope ends first, Await returns
 // the error of the scope. The exception is a p whose own scope has ended: its work is being
@@ -239,7 +228,7 @@ func NewGather(ps []*Promise, stop func(index int, value any) bool) *Gather {
 		}
 	}
 	if g.left == 0 && !g.done {
-		g.resolve(-1)
+		g.Resolve(-1)
 	}
 	if g.done {
 		return g
@@ -272,7 +261,7 @@ func (g *Gather) finish(value int) {
 			p.lost = !p.done
 		}
 	}
-	g.resolve(value)
+	g.Resolve(value)
 }
 
 // detach ends the subscriptions of the Gather, so that they do not accumulate in long-lived
