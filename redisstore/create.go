@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -19,6 +20,8 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 	}
 	buffer, answers := newRuns.take(len(runs)), make([]store.Created, len(runs))
 	defer newRuns.give(buffer)
+	var keys strings.Builder
+	keys.Grow(len(runs) * s.parts[len(s.parts)-1].newSize())
 	for i := range runs {
 		if answers[i].Err = runs[i].Check(); answers[i].Err != nil {
 			continue
@@ -30,7 +33,7 @@ func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Create
 			buffer.calls = append(buffer.calls, s.collecting(&runs[i]))
 			continue
 		}
-		buffer.calls = append(buffer.calls, s.creation(&runs[i], &buffer.each[i]))
+		buffer.calls = append(buffer.calls, s.creation(&runs[i], &buffer.each[i], &keys))
 	}
 	calls := buffer.calls
 	if err := s.doEach(ctx, calls...); err != nil {
@@ -87,18 +90,22 @@ func (s *Store) collecting(c *store.Create) *call {
 // newRun is a call that stores a new run, with buffers for its keys, its arguments and its answer.
 type newRun struct {
 	call
-	keys  [3]string
-	args  [36]any
-	texts [24]string
-	all   [44]any
+	keys   [3]string
+	args   arguments
+	list   [36]any
+	texts  [24]string
+	header [headerSize]byte
+	all    [44]any
 }
 
 var newRuns buffers[newRun]
 
-// creation returns the call of the script that stores a new run.
-func (s *Store) creation(c *store.Create, n *newRun) *call {
+// creation returns the call of the script that stores a new run. The keys of the script are
+// substrings of keys.
+func (s *Store) creation(c *store.Create, n *newRun, keys *strings.Builder) *call {
 	p, run, wid := s.partitionOf(c.Run), short(c.Run), widKey(c.WorkflowID)
-	args := arguments{list: n.args[:0], texts: n.texts[:0]}
+	n.args = arguments{list: n.list[:0], texts: n.texts[:0], header: n.header[:0]}
+	args := &n.args
 	args.text(s.at())
 	size := len(c.Frame)
 	if wid != "" || !c.Deadline.IsZero() || !c.At.IsZero() || c.Delay > 0 || len(c.Items) > 0 || c.RerunOf != "" {
@@ -113,13 +120,13 @@ func (s *Store) creation(c *store.Create, n *newRun) *call {
 	} else {
 		args.list = append(args.list, 0)
 	}
-	keys := append(n.keys[:0], p.meta(run))
+	all := append(n.keys[:0], joined(keys, p.tag, "m:", run))
 	if c.Owner != nil {
 		session := sessionCode(c.Owner.Session)
-		keys = append(keys, p.session(session), p.owned(session))
+		all = append(all, joined(keys, p.tag, "z:", session), joined(keys, p.tag, "o:", session))
 	}
-	s.describe(&args, c, c.CreatedBy, c.Owner)
-	n.call = call{script: scriptCreate, p: p, keys: keys, args: args.list, buffer: n.all[:], size: size}
+	s.describe(args, c, c.CreatedBy, c.Owner)
+	n.call = call{script: scriptCreate, p: p, keys: all, args: args.list, buffer: n.all[:], size: size}
 	return &n.call
 }
 
@@ -159,10 +166,10 @@ func (s *Store) describe(args *arguments, c *store.Create, createdBy event.ItemI
 	if len(c.Uses) > 0 || c.Fair != "" {
 		h.flags |= isLimited
 	}
-	args.text(short(c.Run), s.names.codeOf(c.Route), routeName(c.Route))
-	args.list = append(args.list, (*bytesArg)(&c.Frame))
-	args.text(h.pack())
-	args.list = append(args.list, c.Priority)
+	code, name := s.names.of(c.Route)
+	args.text(short(c.Run), code, name)
+	args.header = h.append(args.header)
+	args.list = append(args.list, (*bytesArg)(&c.Frame), &args.header, c.Priority)
 	args.text(packed)
 	field := func(name, value string) {
 		if value != "" {
@@ -206,12 +213,16 @@ func created(c *store.Create, call *call) (store.Created, error) {
 	if call.err != nil {
 		return store.Created{}, call.err
 	}
+	switch call.reply {
+	case int64(1):
+		return store.Created{Run: c.Run, New: true}, nil
+	case int64(2):
+		return store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}, nil
+	}
 	a := call.answer()
 	switch a.word() {
 	case "created":
 		return store.Created{Run: c.Run, New: true, Waits: a.time(1)}, nil
-	case "owned":
-		return store.Created{Run: c.Run, New: true, Fence: c.Owner.Fence()}, nil
 	case "too heavy":
 		u := c.Uses[a.number(1)-1]
 		return store.Created{Err: &store.LimitError{Limit: u.LimitID, Weight: u.Weight, AtOnce: int(a.number(2))}}, nil

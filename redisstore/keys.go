@@ -44,20 +44,25 @@ func (p *partition) bodies(run string) string   { return p.tag + "B:" + run }
 func (p *partition) seen(chain string) string   { return p.tag + "s:" + chain }
 func (p *partition) joined(start string) string { return p.tag + "J:" + start }
 
+// joined appends parts to b and returns them as one string. It allocates nothing if b has capacity.
+func joined(b *strings.Builder, parts ...string) string {
+	from := b.Len()
+	for _, part := range parts {
+		b.WriteString(part)
+	}
+	return b.String()[from:]
+}
+
 // hot appends the two keys of a run that every commit uses to b, and returns them.
 func (p *partition) hot(run string, b *strings.Builder) (meta, log string) {
-	from := b.Len()
-	for _, kind := range []string{"m:", "l:"} {
-		b.WriteString(p.tag)
-		b.WriteString(kind)
-		b.WriteString(run)
-	}
-	both := b.String()[from:]
-	return both[:len(both)/2], both[len(both)/2:]
+	return joined(b, p.tag, "m:", run), joined(b, p.tag, "l:", run)
 }
 
 // hotSize returns the length of both keys that hot returns.
 func (p *partition) hotSize() int { return 2 * (len(p.tag) + len("m:") + runDigits) }
+
+// newSize returns the length of the keys of a new run that has an owner.
+func (p *partition) newSize() int { return 3*(len(p.tag)+len("m:")) + runDigits + 2*codeSize }
 
 // Keys of the streams of a chain.
 func (p *partition) streams(chain string) string       { return p.tag + "S:" + chain }
@@ -180,8 +185,9 @@ func long(run string) event.RunID {
 // code returns a code of 16 characters for a name of the given kind. The code is a hash and not an
 // assigned number, so it is the same in all stores and after a failover.
 func code(kind, name string) string {
-	sum := sha256.Sum256([]byte(kind + "\x00" + name))
-	return base64.RawURLEncoding.EncodeToString(sum[:12])
+	var b [64]byte // avoids allocations, unless the name is long
+	sum := sha256.Sum256(append(append(append(b[:0], kind...), 0), name...))
+	return string(base64.RawURLEncoding.AppendEncode(b[:0], sum[:12]))
 }
 
 // codeSize is the number of characters of a code.
@@ -234,16 +240,19 @@ func hashed(widKey string) bool { return strings.HasPrefix(widKey, "#") }
 type names struct {
 	mu       sync.RWMutex
 	routes   map[string]store.Route
-	codes    map[store.Route]string
+	codes    map[store.Route]routeKeys
 	sessions map[string]store.SessionID
 }
+
+// routeKeys contains the name of a route and its hash, the code.
+type routeKeys struct{ code, name string }
 
 // namesLimit is the maximum number of entries of each cache. A name that was removed is read from
 // the database when it is needed.
 const namesLimit = 10_000
 
 func newNames() *names {
-	return &names{routes: map[string]store.Route{}, codes: map[store.Route]string{}, sessions: map[string]store.SessionID{}}
+	return &names{routes: map[string]store.Route{}, codes: map[store.Route]routeKeys{}, sessions: map[string]store.SessionID{}}
 }
 
 func (n *names) route(code string) (store.Route, bool) {
@@ -262,17 +271,22 @@ func (n *names) session(code string) (store.SessionID, bool) {
 
 // codeOf returns the code of a route.
 func (n *names) codeOf(c store.Route) string {
-	n.mu.RLock()
-	code, known := n.codes[c]
-	n.mu.RUnlock()
-	if known {
-		return code
-	}
-	code = routeCode(c)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.keepRoute(code, c)
+	code, _ := n.of(c)
 	return code
+}
+
+// of returns the code and the name of a route.
+func (n *names) of(c store.Route) (code, name string) {
+	n.mu.RLock()
+	both, known := n.codes[c]
+	n.mu.RUnlock()
+	if !known {
+		both.code = routeCode(c)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		both = n.keepRoute(both.code, c)
+	}
+	return both.code, both.name
 }
 
 func (n *names) learnRoute(code string, c store.Route) {
@@ -284,13 +298,14 @@ func (n *names) learnRoute(code string, c store.Route) {
 	n.keepRoute(code, c)
 }
 
-// keepRoute caches the name of a route. The caller must hold the lock.
-func (n *names) keepRoute(code string, c store.Route) {
+// keepRoute caches the names of a route and returns them. The caller must hold the lock.
+func (n *names) keepRoute(code string, c store.Route) routeKeys {
 	if len(n.routes) >= namesLimit {
 		clear(n.routes)
 		clear(n.codes)
 	}
-	n.routes[code], n.codes[c] = c, code
+	n.routes[code], n.codes[c] = c, routeKeys{code, routeName(c)}
+	return n.codes[c]
 }
 
 func (n *names) learnSession(code string, s store.SessionID) {

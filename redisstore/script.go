@@ -147,8 +147,9 @@ func (c *cidArg) MarshalBinary() ([]byte, error) { return c[:], nil }
 // arguments are the arguments of a script. The texts are in a slice, because a string in list would
 // take an allocation of its own.
 type arguments struct {
-	list  []any
-	texts []string
+	list   []any
+	texts  []string
+	header bytesArg // header of a new run
 }
 
 // text appends texts to the arguments.

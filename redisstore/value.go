@@ -93,13 +93,15 @@ func packFence(f store.Fence) []byte {
 func packNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // pack returns the stored form of the header.
-func (h *header) pack() string {
-	b := h.appendGuard(make([]byte, 0, headerSize))
+func (h *header) pack() string { return string(h.append(make([]byte, 0, headerSize))) }
+
+func (h *header) append(b []byte) []byte {
+	b = h.appendGuard(b)
 	b = append(b, statusByte(h.status), h.flags)
 	b = binary.BigEndian.AppendUint16(b, uint16(min(h.recoveries, 1<<16-1)))
 	b = binary.BigEndian.AppendUint32(b, uint32(h.frames))
 	b = binary.BigEndian.AppendUint16(b, uint16(h.bytes>>32))
-	return string(binary.BigEndian.AppendUint32(b, uint32(h.bytes)))
+	return binary.BigEndian.AppendUint32(b, uint32(h.bytes))
 }
 
 // appendGuard appends the guard of the header: the part that a commit compares.

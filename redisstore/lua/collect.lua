@@ -7,9 +7,9 @@
 --       7 ID of the item  8 the item  9 how long it is remembered that a start has joined
 --       10 and on: the run in the format of add_run; its header has the flag for an item
 --
--- Returns {'too heavy', …} or {'full', …} as Create does, {'created'}, or {'existing', run}: the
--- run that the start has joined in this or an earlier attempt. It fails with LOST if the run was
--- created and has lost its metadata since.
+-- Returns 1 if the run is created, {'too heavy', …} or {'full', …} as Create does, or {'existing',
+-- run}: the run that the start has joined in this or an earlier attempt. It fails with LOST if the
+-- run was created and has lost its metadata since.
 --
 -- Atomic, because of any number of concurrent starts only one may create a run, and a start that
 -- joins must be in the inbox of a run that is not claimed yet. A claim changes the epoch and leaves
@@ -22,7 +22,7 @@
 local key, first = ARGV[2], 10
 local run, route, frame, header, priority = ARGV[first], ARGV[first + 1], ARGV[first + 3], ARGV[first + 4], ARGV[first + 5]
 if redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0 then
-  return {'created'}
+  return 1
 end
 local joined = redis.call('GET', tag .. 'J:' .. run)
 if joined then
@@ -90,4 +90,4 @@ else
 end
 redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
 compact(run, #frame)
-return {'created'}
+return 1

@@ -11,11 +11,12 @@
 --       3 and on, after the terms: the run in the format of add_run; with items, its header has the
 --       flag for them
 --
--- Returns {'too heavy', index of the use, capacity of the limit}, {'full', index of the use, number
--- of milliseconds until a retry}, {'stale'}, {'created', since when it waits for permits},
--- {'owned'} if it is created and owned by the session, {'existing', run}, {'active', run},
--- {'refused', run, status}, {'later'} if the run cannot be owned immediately, or {'expired'}. It
--- fails with LOST if the run was created with items and has lost its metadata since.
+-- Returns 1 if the run is created, 2 if it is created and owned by the session, {'created', since
+-- when it waits for permits}, {'too heavy', index of the use, capacity of the limit}, {'full', index
+-- of the use, number of milliseconds until a retry}, {'stale'}, {'existing', run}, {'active', run},
+-- {'refused', run, status}, {'later'} if the run cannot be owned immediately, or {'expired'}. The
+-- usual answers are numbers, which a client decodes without an allocation. It fails with LOST if the
+-- run was created with items and has lost its metadata since.
 --
 -- Atomic, because the policy is evaluated and the workflow ID taken in one action: of any number of
 -- concurrent starts exactly one gets it. The run is never visible without its items. If the run
@@ -52,7 +53,7 @@ if redis.call('EXISTS', KEYS[1], tag .. 'g:' .. run) > 0 then
       return {'created', string.format('%.0f', l.since)}
     end
   end
-  return {owned and there and string.sub(there, 9, 25) == string.sub(header, 9, 25) and 'owned' or 'created'}
+  return owned and there and string.sub(there, 9, 25) == string.sub(header, 9, 25) and 2 or 1
 end
 local active = wid ~= '' and redis.call('HGET', tag .. 'u', wid)
 local policy = terms > 0 and ARGV[7]
@@ -99,7 +100,7 @@ if owned then
   if wid ~= '' then
     redis.call('HSET', tag .. 'u', wid, run)
   end
-  return {'owned'}
+  return 2
 end
 local waits
 if limited then
@@ -139,7 +140,7 @@ if active then
   redis.call('RPUSH', tag .. 'q:' .. wid, run)
   redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
   compact(run, #frame)
-  return {'created'}
+  return 1
 end
 if due > now then
   -- Part: park
@@ -181,4 +182,4 @@ end
 if wid ~= '' then
   redis.call('HSET', tag .. 'u', wid, run)
 end
-return {'created', waits}
+return waits and {'created', waits} or 1
