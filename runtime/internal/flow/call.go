@@ -56,12 +56,12 @@ func NewPlan(spec *StepSpec) *StepPlan {
 func Call(ctx Context, p *StepPlan, key string, keyed bool, args, out any) error {
 	b := ctx.Branch()
 	b.Gate(ctx.s)
-	if err := ctx.Err(); err != nil {
+	if err := ctx.s.Err(); err != nil {
 		// This also holds during a replay, because the log contains the end of the context.
 		return &StepError{Run: b.Run().ID(), Step: p.Spec.Name, Code: event.CodeCanceled, Key: p.Spec.Name,
 			failure: replay.CancelFailure(err), cause: err}
 	}
-	input, err := ctx.Encode(p.Input, args)
+	input, err := ctx.env.Limits.Encode(p.Input, args, b.Replaying())
 	if err != nil {
 		return err
 	}

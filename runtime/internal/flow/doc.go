@@ -6,7 +6,7 @@
 // Users cannot, because they cannot import this package, and all fields are unexported.
 //
 //   - context.go: the context of workflow code
-//   - call.go, payload.go, steperror.go: the call of a step, and the stored form of values
+//   - call.go, payload.go, decode.go, steperror.go: the call of a step, and the stored form of values
 //   - definition.go, registry.go, standin.go, programs.go: workflows, their code and their programs
 //   - step.go, mismatch.go, bounds.go: declarations that workflow, shim and worker share
 //   - hook.go: hooks that workflow code and steps open

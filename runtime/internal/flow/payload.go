@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
 // PayloadError is documented as workflow.PayloadError.
@@ -105,11 +103,6 @@ func EncodePayload(kind, name string, v any) ([]byte, error) {
 	return data, about(err, name)
 }
 
-// DecodePayload decodes a stored value. Errors name the value by kind and name.
-func DecodePayload(kind, name string, data []byte, into any) error {
-	return about(Decode(kind, data, into), name)
-}
-
 // about appends name to the description in a *PayloadError. Callers use it to build the full
 // description only if there is an error.
 func about(err error, name string) error {
@@ -126,76 +119,6 @@ func (l *Limits) Check(what string, size int, quiet bool) error {
 	}
 	if size > l.Warn && !quiet {
 		l.Logger.Warn("large payload", "what", what, "bytes", size, "warn", l.Warn, "max", l.Max)
-	}
-	return nil
-}
-
-// Decode decodes a stored value. It returns an error if an UnmarshalJSON method panics, or if a
-// string cannot represent the stored text.
-func Decode(what string, data []byte, into any) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &PayloadError{What: what, Err: fmt.Errorf("decoding panicked: %v", r)}
-		}
-	}()
-	if len(data) == 0 {
-		return nil
-	}
-	if err = unmarshal(data, into); err == nil {
-		err = checkRead(data)
-	}
-	if err != nil {
-		return &PayloadError{What: what, Err: err}
-	}
-	return nil
-}
-
-// decodeAll is like Decode. all is false if the stored data has fields that the type of into does
-// not have. For types with their own decoding method it is true.
-func decodeAll(what string, data []byte, into any) (all bool, err error) {
-	v := reflect.ValueOf(into).Elem()
-	switch v.Kind() {
-	case reflect.Bool, reflect.String, reflect.Int, reflect.Int64, reflect.Float64:
-		return true, Decode(what, data, into) // values of these kinds have no fields
-	}
-	if len(data) == 0 || readAll(data, into) {
-		return true, nil
-	}
-	v.SetZero()
-	return false, Decode(what, data, into)
-}
-
-// readAll reports whether data could be decoded and into has all fields of data.
-func readAll(data []byte, into any) (ok bool) {
-	defer func() { _ = recover() }() // after a panic, Decode reports the error
-	return unmarshalAll(data, into)
-}
-
-// DecodeArgs decodes the stored arguments of a step that is executed for another run. That run may
-// belong to a program of another version. The error for a changed name is a *[replay.RenamedError].
-func DecodeArgs(run event.RunID, step string, args []byte, into any) error {
-	return decodeFitting(run, "input of step ", step, "//flow:step", args, into)
-}
-
-// DecodeFields is like DecodeArgs for an object with the fields of a struct. Errors name the object
-// by what.
-func DecodeFields(run event.RunID, what string, data []byte, into any) error {
-	return decodeFitting(run, what, "", "", data, into)
-}
-
-// decodeFitting decodes a stored value. It returns a *[replay.RenamedError] if a field of the value
-// was renamed.
-func decodeFitting(run event.RunID, kind, name, directive string, data []byte, into any) error {
-	all, err := decodeAll(kind, data, into)
-	if all || err != nil {
-		return about(err, name)
-	}
-	today, err := Marshal(kind, into)
-	if err != nil {
-		return about(err, name)
-	}
-	if r := replay.FindRenaming(data, today); r != nil {
-		return &replay.RenamedError{Run: run, What: kind + name, Directive: directive, Renaming: *r}
 	}
 	return nil
 }
@@ -225,60 +148,6 @@ func checkWritten(v any, data []byte) error {
 		return nil // a MarshalJSON method or a RawMessage has written the escape
 	}
 	return checkRead(data)
-}
-
-// checkRead returns an error for stored text that package json would change when decoding it. Such
-// text contains bytes that are not UTF-8, or halves of surrogate pairs, which encoders in other
-// languages can produce.
-func checkRead(data []byte) error {
-	if !utf8.Valid(data) {
-		at := 0
-		for r, n := utf8.DecodeRune(data); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(data[at:]) {
-			at += n
-		}
-		return fmt.Errorf("byte %d is not UTF-8", at)
-	}
-	if at := loneSurrogate(data); at >= 0 {
-		return fmt.Errorf("byte %d begins half of a surrogate pair, which no string can hold", at)
-	}
-	return nil
-}
-
-// loneSurrogate returns the position of an escaped half of a surrogate pair in JSON, or -1 if there
-// is none.
-func loneSurrogate(data []byte) int {
-	for at := 0; ; {
-		i := bytes.IndexByte(data[at:], '\\')
-		if i < 0 || at+i+1 == len(data) {
-			return -1
-		}
-		at += i
-		switch r := escaped(data[at:]); {
-		case data[at+1] != 'u':
-			at += 2
-		case 0xd800 <= r && r < 0xdc00 && 0xdc00 <= escaped(data[at+6:]) && escaped(data[at+6:]) < 0xe000:
-			at += 12
-		case 0xd800 <= r && r < 0xe000:
-			return at
-		default:
-			at += 6
-		}
-		if at >= len(data) {
-			return -1
-		}
-	}
-}
-
-// escaped returns the code unit of the escape \uXXXX at the start of b, or -1 if there is none.
-func escaped(b []byte) int64 {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return -1
-	}
-	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-	if err != nil {
-		return -1
-	}
-	return int64(n)
 }
 
 // search finds the first string in v, in the order in which package json encodes v, that is not
@@ -380,12 +249,4 @@ func join(path, name string) string {
 		return name
 	}
 	return path + "." + name
-}
-
-// ValidJSON returns an error if data is not JSON, or would be changed by decoding.
-func ValidJSON(data []byte) error {
-	if !json.Valid(data) {
-		return errors.New("it is not JSON")
-	}
-	return checkRead(data)
 }

@@ -3,9 +3,7 @@ package flow
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"runtime"
 	"slices"
@@ -16,7 +14,6 @@ import (
 	"github.com/flowgen/flowgen/internal/jsonschema"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
-	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -39,14 +36,6 @@ type boundWorkflow struct {
 	program atomic.Pointer[boundProgram] // the program for the worker that uses the registry
 	graph   *store.CatalogGraph          // graph that the code executes; nil: unknown
 	standIn *StepPlan                    // plan of the stand-in that a test executes instead of run; nil: none
-}
-
-// boundProgram is the program of a workflow for one worker. It has no state, so all runs of the
-// workflow on the worker share it.
-type boundProgram struct {
-	client  Engine
-	logger  *slog.Logger
-	execute replay.Program
 }
 
 type boundStep struct {
@@ -240,59 +229,6 @@ func (r *Registry) Step(name string) (StepFunc, bool) {
 		return nil, false
 	}
 	return s.call, true
-}
-
-// Program returns the code of a workflow, and the last element of the workflow's name.
-func (r *Registry) Program(name string, c Engine, logger *slog.Logger) (program replay.Program, short string, ok bool) {
-	r.mu.RLock()
-	w, losers := r.workflows[name], r.observer.Losers
-	r.mu.RUnlock()
-	if spec := r.stepOfRun(name); spec != nil {
-		return stepProgram(spec), LastName(name), true
-	}
-	if name == event.HookRun {
-		return holdToken, LastName(name), true
-	}
-	if name == event.PermitRun {
-		return holdPermits, LastName(name), true
-	}
-	if w == nil && name == event.ScheduleRun {
-		w = &boundWorkflow{def: &DefinitionSpec{Name: name}, run: c.ScheduleCode()}
-	}
-	if w == nil {
-		return nil, "", false
-	}
-	if w.standIn != nil {
-		return standInProgram(w.standIn), LastName(name), true
-	}
-	shared := losers == nil
-	if p := w.program.Load(); shared && p != nil && p.client == c && p.logger == logger {
-		return p.execute, LastName(name), true
-	}
-	e := &Env{Limits: c.Limits(), Partitions: c.Store().Partitions(), Logger: logger, Children: cmp.Or(w.def.Children, DefaultChildren), Token: r.HookToken}
-	program = func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
-		if losers != nil {
-			b.Run().WatchLosers()
-		}
-		if end := awaitPermits(b, s); end != nil {
-			return *end
-		}
-		payload, err := w.run(NewContext(b, s, e), input)
-		if losers != nil {
-			losers(name, b.Run().Losers())
-		}
-		if c, ok := errors.AsType[*Continuation](err); ok && c.Workflow == name {
-			return replay.Ending{Type: event.RunContinued, Payload: c.Input, Queue: c.Queue}
-		}
-		if err != nil {
-			return Ending(s, err)
-		}
-		return replay.Ending{Type: event.RunCompleted, Payload: payload}
-	}
-	if shared {
-		w.program.Store(&boundProgram{c, logger, program})
-	}
-	return program, LastName(name), true
 }
 
 // HookToken returns the token of a hook. It consists of the ID of the run and a random part.
