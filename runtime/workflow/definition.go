@@ -308,6 +308,44 @@ func (d definition) start(ctx context.Context, c *client, in any, opts []StartOp
 	return s, err
 }
 
+// overweight returns a [store.LimitError] if a start needs more permits of a limit than its AtOnce
+// and the store would not refuse the start. The store does not refuse it before a worker has
+// declared the limit, or if another run takes the permits because of a workflow ID. A configuration
+// in the store takes precedence, but overweight reads it only if the start exceeds the declaration
+// in this process.
+func (c *client) overweight(ctx context.Context, uses []event.Use, slot uint16, permitSlot int) error {
+	for _, u := range permits.Stored(permits.Fleet(uses)) {
+		most := permits.Default(u.Name).AtOnce
+		if most == 0 || u.Weight <= most {
+			continue
+		}
+		if permitSlot != 0 {
+			slot = uint16(permitSlot - 1)
+		}
+		limiter, ok := store.As[store.Limiter](c.store)
+		if !ok {
+			return store.ErrNoLimits
+		}
+		states, err := permits.States(ctx, limiter, []int{int(slot) % c.store.Partitions()})
+		if err != nil {
+			return err
+		}
+		whole := true // most is the maximum of the limit as a whole
+		for _, s := range states {
+			switch known := s.Name == u.Name && (s.Set || s.Default); {
+			case known && s.Key == u.Key:
+				most, whole = s.Config.AtOnce, false
+			case known && s.Key == "" && whole:
+				most = s.Config.AtOnce
+			}
+		}
+		if most > 0 && u.Weight > most {
+			return &store.LimitError{Limit: u.LimitID, Weight: u.Weight, AtOnce: most}
+		}
+	}
+	return nil
+}
+
 // collecting returns how a start with this input shares its run, or nil if it does not.
 func (d definition) collecting(in any) *store.Collect {
 	g := d.Collect

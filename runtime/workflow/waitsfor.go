@@ -489,3 +489,32 @@ func retriesIn(f *event.LogState) []StepRetry {
 	}
 	return all
 }
+
+// waits returns the record of the run that takes the permits for a run. Usually this is the record
+// r of the run itself.
+func (c *client) waits(ctx context.Context, r *store.Record, spec *event.Spec) (*store.Record, error) {
+	if spec.PermitSlot == 0 || r.QueueState == store.StateEnded {
+		return r, nil
+	}
+	l, err := c.load(ctx, store.Load{Run: event.DerivedRunID(r.Run, event.PermitRun, uint16(spec.PermitSlot-1)), Limit: -1})
+	if errors.Is(err, ErrRunNotFound) { // the run that takes the permits does not exist yet
+		return &store.Record{}, nil
+	}
+	return &l.Record, err
+}
+
+func waitsOf(r *store.Record) (names []string) {
+	if r.Waits() {
+		for _, u := range r.Uses {
+			names = append(names, u.LimitID.String())
+		}
+	}
+	return names
+}
+
+func waitsSince(r *store.Record) (since time.Time) {
+	if r.Waits() {
+		since = r.WaitsSince
+	}
+	return since
+}
