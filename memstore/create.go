@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -42,33 +41,6 @@ func (s *Store) routed(c *store.Create) error {
 		return fmt.Errorf("create run %s: its slot is not that of workflow id %q", c.Run, c.WorkflowID)
 	}
 	return nil
-}
-
-// insert stores the log and the state of a run without a queue state.
-func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.ItemID, created int64) *run {
-	r := &run{
-		id: c.Run, chain: chain, wid: c.WorkflowID, route: p.route(c.Route), priority: c.Priority,
-		frames: [][]byte{c.Frame}, seq: c.Seq, last: c.CommitID,
-		status: cmp.Or(c.Status, event.StatusPending), created: created,
-	}
-	retention := max(c.Retention, 0)
-	if retention == store.DefaultRetention {
-		retention = 0
-	}
-	if len(c.Tags) > 0 || c.Parent != "" || c.Root != "" || retention > 0 {
-		r.extra = &extra{tags: c.Tags, parent: c.Parent, root: c.Root, retention: retention}
-	}
-	if createdBy != "" {
-		r.links = &links{createdBy: createdBy}
-	}
-	if len(c.Uses) > 0 || c.Fair != "" {
-		r.limited = &limited{uses: c.Uses, whole: c.Whole, fair: c.Fair, share: c.Weight()}
-	}
-	if chain != c.Run {
-		p.chained(chain).later++
-	}
-	p.add(r)
-	return r
 }
 
 // collectors contains the runs that collect starts, and the starts that have joined runs.

@@ -66,11 +66,7 @@ func (r *run) group() string {
 
 // regroup moves a run from its present failure group into another one.
 func (p *partition) regroup(r *run, group string) {
-	before := r.group()
-	if before == group {
-		return
-	}
-	if before != "" {
+	if r.group() != "" {
 		p.leaveGroup(r)
 	}
 	r.rare().group = group

@@ -85,13 +85,6 @@ func millis(t time.Time) int64 { return protocol.Millis(t) }
 
 func timeOf(ms int64) time.Time { return protocol.Time(ms) }
 
-// add adds a run to the partition.
-func (p *partition) add(r *run) {
-	p.runs[r.id] = r
-	p.ids.add(r)
-	r.route.runs++
-}
-
 func (p *partition) route(c store.Route) *route {
 	known := p.routes[c]
 	if known == nil {

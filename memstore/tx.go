@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -52,7 +53,9 @@ func (p *partition) Save(r *run, s protocol.Run[*session]) error {
 		p.leave(r)
 		p.enter(r, &s)
 	}
-	p.regroup(r, s.Group)
+	if s.Group != r.group() {
+		p.regroup(r, s.Group)
+	}
 	r.seq, r.last, r.status, r.epoch, r.token = s.Seq, s.Last, s.Status, s.Fence.Epoch, s.Fence.Token
 	r.ended, r.recoveries, r.closing, r.exempt, r.hidden = s.Ended, int32(s.Recoveries), s.Closing, s.Exempt, s.Hidden
 	if r.links != nil {
@@ -150,6 +153,35 @@ func (p *partition) setPurge(r *run, at int64) {
 // Insert stores a new run without a queue state.
 func (p *partition) Insert(c *store.Create, chain event.RunID, createdBy event.ItemID) (*run, error) {
 	return p.insert(c, chain, createdBy, p.now()), nil
+}
+
+// insert stores the log and the state of a run without a queue state.
+func (p *partition) insert(c *store.Create, chain event.RunID, createdBy event.ItemID, created int64) *run {
+	r := &run{
+		id: c.Run, chain: chain, wid: c.WorkflowID, route: p.route(c.Route), priority: c.Priority,
+		frames: [][]byte{c.Frame}, seq: c.Seq, last: c.CommitID,
+		status: cmp.Or(c.Status, event.StatusPending), created: created,
+	}
+	retention := max(c.Retention, 0)
+	if retention == store.DefaultRetention {
+		retention = 0
+	}
+	if len(c.Tags) > 0 || c.Parent != "" || c.Root != "" || retention > 0 {
+		r.extra = &extra{tags: c.Tags, parent: c.Parent, root: c.Root, retention: retention}
+	}
+	if createdBy != "" {
+		r.links = &links{createdBy: createdBy}
+	}
+	if len(c.Uses) > 0 || c.Fair != "" {
+		r.limited = &limited{uses: c.Uses, whole: c.Whole, fair: c.Fair, share: c.Weight()}
+	}
+	if chain != c.Run {
+		p.chained(chain).later++
+	}
+	p.runs[r.id] = r
+	p.ids.add(r)
+	r.route.runs++
+	return r
 }
 
 // AppendFrame appends a frame to the log.

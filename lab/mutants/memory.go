@@ -63,7 +63,7 @@ var memoryMutants = []Mutant{
 		"if !keep {", "if true {", "O2_AKeptItemIsRememberedForLongerThanADay"),
 	memory("O2/memory/confirm", "Confirm forgets nothing", "seen.go",
 		"delete(kept, id)", "", "O2_AKeptItemIsRememberedUntilConfirm"),
-	memory("O2/memory/created-by", "a run does not remember the record that created it", "create.go",
+	memory("O2/memory/created-by", "a run does not remember the record that created it", "tx.go",
 		"r.links = &links{createdBy: createdBy}", "r.links = &links{}", "O2_CreateKeepsCreatedByUntilConfirm"),
 
 	memory("W1/memory/heartbeat", "a heartbeat creates a lease", "session.go",

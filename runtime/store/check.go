@@ -113,6 +113,18 @@ func (c *Create) Check() error {
 	return nil
 }
 
+// CheckShare returns an *InvalidError if the fairness key is an invalid name, if the share is
+// outside the range from 0 to MaxShare, or if there is a share without a key.
+func CheckShare(fair string, share int) error {
+	switch {
+	case share < 0 || share > MaxShare:
+		return &InvalidError{What: "share of fair key " + fair, Value: fmt.Sprint(share), Reason: fmt.Sprintf("is not from 1 to %d", MaxShare)}
+	case share > 0 && fair == "":
+		return &InvalidError{What: "share", Value: fmt.Sprint(share), Reason: "has no fair key"}
+	}
+	return CheckName("fair key", fair)
+}
+
 func (c *Create) checkCollect() error {
 	g := c.Collect
 	if g == nil {

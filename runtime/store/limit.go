@@ -343,18 +343,6 @@ func PassAfter(place int64, share int) int64 {
 	return place + int64(Pace+share/2)/int64(max(share, 1))
 }
 
-// CheckShare returns an *InvalidError if the fairness key is an invalid name, if the share is
-// outside the range from 0 to MaxShare, or if there is a share without a key.
-func CheckShare(fair string, share int) error {
-	switch {
-	case share < 0 || share > MaxShare:
-		return &InvalidError{What: "share of fair key " + fair, Value: fmt.Sprint(share), Reason: fmt.Sprintf("is not from 1 to %d", MaxShare)}
-	case share > 0 && fair == "":
-		return &InvalidError{What: "share", Value: fmt.Sprint(share), Reason: "has no fair key"}
-	}
-	return CheckName("fair key", fair)
-}
-
 // Weight returns the effective share of the run: at least 1, or 0 if the run has no fairness key.
 func (c *Create) Weight() int {
 	if c.Fair == "" {
