@@ -118,6 +118,9 @@ func (f *LogState) PermitsBy() time.Time {
 // DueBy returns the open entities that are due at t or earlier, ordered by due time and then by
 // creation.
 func (f *LogState) DueBy(t time.Time) []*Open {
+	if len(f.dues) == 0 {
+		return nil
+	}
 	var due []*Open
 	for o := f.nextDue(); o != nil && !o.Due.After(t); o = f.nextDue() {
 		if n := len(due); n == 0 || due[n-1] != o { // o may be in the heap twice with the same time
