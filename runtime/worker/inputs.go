@@ -24,6 +24,7 @@ type inputs struct {
 
 	mu        sync.Mutex
 	posted    []runloop.Input
+	first     [2]runloop.Input // first buffer of posted
 	scheduled bool
 	label     string                 // name of the workflow
 	followers []chan *localstart.End // channels that receive the end of the run; see Follow

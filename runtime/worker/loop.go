@@ -49,6 +49,7 @@ type runLoop struct {
 func newRunLoop(e *env, p *loopParts, run event.RunID) *runLoop {
 	t := &runLoop{env: e, loopParts: p}
 	t.id, t.inputs.activity, t.inputs.ready, t.inputs.loop = run, e.activity, p.ready, t
+	t.posted = t.first[:0]
 	t.state = runloop.New(&p.params, run, t.onStray)
 	t.alarm = alarm{env: e, in: &t.inputs}
 	return t

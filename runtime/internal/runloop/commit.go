@@ -307,6 +307,7 @@ func (s *State) fill(c *Commit) error {
 	for i := range folds {
 		req.Publish = append(req.Publish, folds[i].values...)
 	}
+	clear(folds) // the buffer is shared, and must not keep payloads
 	return nil
 }
 

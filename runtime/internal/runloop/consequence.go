@@ -71,7 +71,8 @@ func (s *State) chunks(e *event.Event) ([]store.Publication, error) {
 	return all, nil
 }
 
-// consequences returns the consequences of the first n unsaved events.
+// consequences returns the consequences of the first n unsaved events. The slice is valid until the
+// next call.
 func (s *State) consequences(n int) ([]consequence, error) {
 	if err := s.fold(n); err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (s *State) consequences(n int) ([]consequence, error) {
 	for m < len(s.folds) && s.folds[m].seq <= last.Seq {
 		m++
 	}
-	all := s.folds[:m:m]
+	all := append(s.memory.folds[:0], s.folds[:m]...)
 	if last.Type.Terminal() {
 		c, err := s.consequenceOf(last)
 		if err != nil {
@@ -89,6 +90,7 @@ func (s *State) consequences(n int) ([]consequence, error) {
 		}
 		all = append(all, c)
 	}
+	s.memory.folds = all[:0]
 	return all, nil
 }
 

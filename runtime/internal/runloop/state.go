@@ -70,7 +70,8 @@ type Driver interface {
 type Memory struct {
 	replay.Pool // coroutines on which the code is executed
 	actions     []Action
-	commits     []*Commit // answered commits
+	commits     []*Commit     // answered commits
+	folds       []consequence // buffer of [State.consequences]
 }
 
 // keptCommits bounds the commits of a Memory. A goroutine has more than one only while commits of
