@@ -25,7 +25,7 @@ var sayMutants = []Mutant{
 	working("engine/worker/write-count", "each call counts its chunks from one", "streamwriter.go",
 		"next.first = p.pages[next.stream] + 1", "next.first = 1", "TestStreamWriter_GathersWhatIsWrittenMeanwhile"),
 	working("engine/worker/write-attempt", "two attempts are one writer", "attempt.go",
-		"a.ref, a.number)", "a.ref, 1)", inMemory("TestFLOW8_ChunksOfFailedAttemptsStayAndSayWhoseTheyAre")).in("runtime/promises/streams"),
+		"a.info.Ref, a.info.Number)", "a.info.Ref, 1)", inMemory("TestFLOW8_ChunksOfFailedAttemptsStayAndSayWhoseTheyAre")).in("runtime/promises/streams"),
 	working("engine/worker/write-closed", "an attempt writes behind its own close", "streamwriter.go",
 		"slices.Contains(p.closed, l.stream):", "false:", inMemory("TestFLOW8_AStepClosesAStreamWithItsCompletion")).in("runtime/promises/streams"),
 	working("engine/worker/post-again", "what is posted again to the caller is another chunk", "streamwriter.go",
