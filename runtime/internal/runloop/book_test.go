@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -29,8 +30,10 @@ type book struct {
 	fence      store.Fence
 	owner      *session
 	due        time.Time
+	chunks     []string // bodies of the chunks that the run has published
 	closing    bool
 	exempt     bool
+	canceled   bool // whether a cancel was accepted
 	recoveries int
 	blockers   map[bool]bool // versions of the code that could not replay the run
 	epochs     uint64
@@ -44,8 +47,12 @@ type session struct {
 
 func (b *book) clone() *book {
 	c := *b
-	c.frames, c.ids, c.events = slices.Clip(b.frames), slices.Clip(b.ids), slices.Clip(b.events)
+	c.frames, c.ids, c.events, c.chunks = slices.Clip(b.frames), slices.Clip(b.ids), slices.Clip(b.events), slices.Clip(b.chunks)
 	c.inbox, c.accepted, c.blockers = slices.Clone(b.inbox), slices.Clone(b.accepted), nil
+	if c.place == store.StateOwned { // its worker dies
+		c.newFence()
+		c.place = store.StateReady
+	}
 	return &c
 }
 
@@ -187,6 +194,15 @@ func (b *book) commit(c *store.Commit, by *session) store.Committed {
 	if c.Frame != nil {
 		b.append(c.Frame, c.CommitID)
 	}
+	for _, p := range c.Publish {
+		if !p.Close && p.Stream == effects.UserStream(stream.Name()) {
+			chunk, err := effects.DecodeChunk(p.Body)
+			if err != nil {
+				panic(err)
+			}
+			b.chunks = append(b.chunks, string(chunk.Value))
+		}
+	}
 	b.closing = c.Closing
 	if c.Progress {
 		b.recoveries = 0
@@ -236,7 +252,11 @@ func (b *book) answers() (all []event.Event, ids []event.ItemID) {
 		case event.ChildCreated:
 			add(event.Event{Type: event.ChildCompleted, Key: e.Key, Payload: childResult(e)}, fmt.Sprint("child", e.Seq))
 		case event.StepHookCreated:
-			add(event.Event{Type: event.HookReceived, Token: e.Token, Payload: []byte("1")}, "hook"+e.Token)
+			sent := event.Event{Type: event.HookReceived, Token: e.Token, Payload: []byte("1")}
+			if e.Seq%2 == 0 {
+				sent.Payload, sent.Failure = nil, &event.Failure{Message: "refused", Code: event.CodeError}
+			}
+			add(sent, "hook"+e.Token)
 		}
 	}
 	return all, ids
@@ -270,10 +290,26 @@ func (b *book) message() (e event.Event, id event.ItemID, ok bool) {
 func (b *book) verify() error {
 	last := &b.events[len(b.events)-1]
 	poisoned := last.Type == event.RunFailed && last.Failure.Code == event.CodePoisoned
+	if last.Type == event.RunCanceled && b.canceled {
+		return errors.Join(b.dense(), b.itemsInOrder())
+	}
 	if !poisoned && (last.Type != event.RunCompleted || string(last.Payload) != b.program.result) {
 		return fmt.Errorf("the run of %s ended with %s %s %v, want completed with %s", b.program.workflow, last.Type, last.Payload, last.Failure, b.program.result)
 	}
-	return errors.Join(b.dense(), b.itemsInOrder())
+	return errors.Join(b.dense(), b.itemsInOrder(), b.chunksInOrder())
+}
+
+// chunksInOrder checks that each chunk was published once, in order.
+func (b *book) chunksInOrder() error {
+	for i, body := range b.chunks {
+		if body != strconv.Itoa(i+1) {
+			return fmt.Errorf("chunk %d is %s", i+1, body)
+		}
+	}
+	if len(b.chunks) != b.program.chunks && b.events[len(b.events)-1].Type == event.RunCompleted {
+		return fmt.Errorf("the run has published %d chunks, want %d", len(b.chunks), b.program.chunks)
+	}
+	return nil
 }
 
 // dense checks the sequence numbers of the log.

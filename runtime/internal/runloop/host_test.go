@@ -291,8 +291,27 @@ func (h *host) maySend(a *runloop.Action) {
 	if err != nil {
 		h.failf("P3: a frame cannot be decoded: %v", err)
 	}
+	h.bounded(f)
 	if req.First != h.confirmed+1 || req.Last != h.confirmed+uint64(len(f.Events)) || f.CommitID != req.CommitID || f.Prev != req.Prev {
 		h.failf("P3: a commit contains events %d to %d, %d in its frame, and %d is the last durable one", req.First, req.Last, len(f.Events), h.confirmed)
+	}
+}
+
+// bounded checks the size of a commit.
+func (h *host) bounded(f *event.Frame) {
+	chunks, items, bytes := 0, 0, 0
+	for i := range f.Events {
+		e := &f.Events[i]
+		if e.Type == event.StreamWritten {
+			chunks++
+		}
+		if e.Item != "" {
+			items++
+		}
+		bytes += e.Size()
+	}
+	if ends := f.Events[len(f.Events)-1].Type.Terminal(); chunks > 1000 || items > 1000 || bytes > 4<<20 && len(f.Events) > 1 && !ends {
+		h.failf("P10: a commit contains %d chunks, %d items and %d bytes", chunks, items, bytes)
 	}
 }
 

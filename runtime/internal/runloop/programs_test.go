@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"io"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -24,6 +25,7 @@ type program struct {
 	input    int
 	result   string
 	messages int  // number of messages that the run receives
+	chunks   int  // number of chunks that the run writes to its stream
 	hooks    bool // whether the attempts of its steps may open hooks
 }
 
@@ -35,6 +37,7 @@ var (
 	otherStep   = newStep("other", shim.Policy{Retry: manyRetries})
 	steps       = []step{quickStep, shortStep, onceStep, otherStep}
 	topic       = workflow.NewTopic[int]("topic")
+	stream      = workflow.NewStream[int]("stream")
 	childFlow   = newFlow("child")
 )
 
@@ -163,13 +166,31 @@ func mixed(ctx workflow.Context, n int) (sum int, err error) {
 // hooked is a program whose attempts may open hooks and be finished from outside.
 func hooked() program {
 	p := bound("hooked", 3, "3", func(ctx workflow.Context, n int) (sum int, err error) {
-		all, err := workflow.Map(ctx, []int{0, 1, 2}, quickStep.Call)
-		if err != nil {
-			return 0, err
-		}
-		return len(all), nil
+		limited, cancel := workflow.WithTimeout(ctx, 50*time.Millisecond)
+		_, _ = workflow.Map(limited, make([]int, 2), quickStep.Call)
+		cancel()
+		all, err := workflow.Map(ctx, make([]int, n), shortStep.Call)
+		return len(all), err
 	})
 	p.hooks = true
+	return p
+}
+
+// burst is a program that receives and writes more than fits into one commit.
+func burst() program {
+	const n = 2500
+	p := bound("burst", n, strconv.Itoa(n*(n+1)/2), func(ctx workflow.Context, n int) (sum int, err error) {
+		for range n {
+			m, err := topic.Receive(ctx)
+			if err != nil {
+				return 0, err
+			}
+			stream.Write(ctx, m)
+			sum += m
+		}
+		return quickStep.Call(ctx, sum)
+	})
+	p.messages, p.chunks = n, n
 	return p
 }
 

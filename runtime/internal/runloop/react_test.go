@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/internal/testutil/depth"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -28,20 +29,44 @@ func TestReact_KeepsItsInvariantsForRandomInputs(t *testing.T) {
 		}
 	}
 	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
-		if err := attackReducer(seed, false); err != nil {
-			t.Fatalf("seed %d: %v", seed, attackReducer(seed, true))
+		p := &programs[seed%uint64(len(programs))]
+		if err := attackReducer(seed, p, false); err != nil {
+			t.Fatalf("seed %d: %v", seed, attackReducer(seed, p, true))
 		}
 	}
 }
 
-// attackReducer plays with a program and then lets the run end. It returns the violated invariant.
-func attackReducer(seed uint64, tracing bool) error {
-	w := newWorld(seed, &programs[seed%uint64(len(programs))])
+// TestReact_KeepsCommitsBoundedForRandomInputs does the same with a run that receives and writes
+// more than fits into one commit.
+func TestReact_KeepsCommitsBoundedForRandomInputs(t *testing.T) {
+	p := burst()
+	for seed := range uint64(120 / depth.Stride(10)) {
+		if err := attackReducer(seed, &p, false); err != nil {
+			t.Fatalf("seed %d: %v", seed, attackReducer(seed, &p, true))
+		}
+	}
+}
+
+// attackReducer plays with a program and then lets the run end. Some of the prefixes of its log are
+// executed to their ends as well. It returns the violated invariant.
+func attackReducer(seed uint64, p *program, tracing bool) error {
+	w := newWorld(seed, p)
 	w.tracing = tracing
-	return w.check(func() {
+	err := w.check(func() {
 		w.play(20 + w.rng.IntN(400))
 		w.finish()
 	})
+	for i, b := range w.prefixes {
+		if err != nil {
+			break
+		}
+		again := newWorld(seed+uint64(i), b.program)
+		again.tracing, again.now, again.book, again.commits = tracing, w.now, b, w.commits
+		if err = again.check(again.finish); err != nil {
+			err = fmt.Errorf("P9: after %d frames: %w", len(b.frames), err)
+		}
+	}
+	return err
 }
 
 // check calls f and returns the violated invariant with the trace.
@@ -72,6 +97,7 @@ func (w *world) finish() {
 	w.tracef("no more faults")
 	for i := range w.hosts {
 		if h := w.hosts[i]; h.stage > runloop.Working {
+			h.stop()
 			h.replace(h.other)
 		}
 	}
@@ -96,6 +122,20 @@ func (w *world) finish() {
 		w.continueRun()
 	}
 	panic(violation("the run does not end"))
+}
+
+// stop ends the grace period of a stopping host, and checks that the run leaves.
+func (h *host) stop() {
+	h.stage = max(h.stage, runloop.Ending)
+	h.post(runloop.Input{Kind: runloop.Stop})
+	for range 100 {
+		if !h.calmly() {
+			break
+		}
+	}
+	if !h.state.Away() && h.owned {
+		h.failf("P8: the run does not leave a worker that is stopping")
+	}
 }
 
 // calmly handles everything that the host has to do, and reports whether there was anything.
@@ -138,10 +178,15 @@ func (w *world) continueRun() {
 		w.claim(w.hosts[0])
 	case w.book.claimable(w.now, w.hosts[0].other):
 		w.claim(w.hosts[0])
-	case len(events) > 0 || ok:
-		w.deliver()
-		fallthrough
 	default:
+		if ok {
+			w.deliverMany()
+		}
+		if len(events) > 0 {
+			w.deliver()
+		} else if w.paused() {
+			w.command(event.RunResumed, 'c')
+		}
 		w.advance(30 * time.Millisecond)
 		for _, h := range w.hosts {
 			if w.book.owner == h.session {
@@ -149,6 +194,19 @@ func (w *world) continueRun() {
 			}
 		}
 	}
+}
+
+// paused reports whether the last command in the log pauses the run.
+func (w *world) paused() (is bool) {
+	for i := range w.book.events {
+		switch w.book.events[i].Type {
+		case event.RunPaused:
+			is = true
+		case event.RunResumed:
+			is = false
+		}
+	}
+	return is
 }
 
 // conclude checks the log of the run and the slots of the hosts.

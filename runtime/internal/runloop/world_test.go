@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
@@ -24,6 +25,7 @@ type world struct {
 	commits                int
 	commitIDs              map[event.CommitID]bool
 	quarantine, recoveries int
+	deadly                 int            // how many more of 100 operations are faults
 	memory, mirrorMemory   runloop.Memory // of all hosts, which share a goroutine
 	mirrored               bool
 	calm                   bool // whether no further faults occur
@@ -31,7 +33,7 @@ type world struct {
 	names                  int
 	tracing                bool
 	trace                  []string
-	onCommit               func() // called after each commit that has changed the book
+	prefixes               []*book // the book after some of the commits
 }
 
 const runID event.RunID = "wrun_01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -43,7 +45,7 @@ func newWorld(seed uint64, p *program) *world {
 	}
 	w.book = &book{program: p, run: runID, blockers: map[bool]bool{}}
 	if w.chance(4) {
-		w.recoveries, w.quarantine = 4, 2
+		w.recoveries, w.quarantine, w.deadly = 4, 2, 5
 	}
 	for range 2 {
 		w.hosts = append(w.hosts, w.newHost(p.other != nil && w.chance(2)))
@@ -102,6 +104,9 @@ func (w *world) play(n int) {
 	} else {
 		w.book.create(w.now)
 	}
+	if w.book.program.chunks > 0 {
+		w.deliverMany()
+	}
 	for range n {
 		if w.book.ended() && w.chance(4) {
 			return
@@ -122,9 +127,9 @@ func (w *world) play(n int) {
 			w.advance(time.Duration(w.rng.IntN(30)) * time.Millisecond)
 		case k < 84:
 			w.deliver()
-		case k < 92:
+		case k < 90:
 			w.claim(h)
-		case k < 97:
+		case k < 97-w.deadly:
 			h.minor()
 		default:
 			h.fault()
@@ -186,8 +191,8 @@ func (h *host) carryOut(s *sending) {
 		h.book.blockers = map[bool]bool{h.other: true}
 	}
 	h.tracef("store: commit %s of %s: %v", s.req.CommitID, h.name, s.answer.Err)
-	if h.onCommit != nil && len(h.book.frames) > before {
-		h.onCommit()
+	if len(h.book.frames) > before && !h.book.ended() && h.chance(depth.Stride(4)) {
+		h.prefixes = append(h.prefixes, h.book.clone())
 	}
 }
 
@@ -347,10 +352,25 @@ func (w *world) deliver() {
 	i := w.rng.IntN(len(ids))
 	if w.book.deliver(events[i], ids[i], store.ScopeChain) {
 		w.tracef("store: item %s", ids[i])
-		for _, h := range w.hosts {
-			if w.book.owner == h.session && (w.calm || !w.chance(5)) {
-				h.post(runloop.Input{Kind: runloop.Unread})
-			}
+		w.announce()
+	}
+}
+
+// deliverMany sends the run most of its messages.
+func (w *world) deliverMany() {
+	for range w.book.program.messages * 9 / 10 {
+		if e, id, ok := w.book.message(); ok {
+			w.book.deliver(e, id, store.ScopeChain)
+		}
+	}
+	w.announce()
+}
+
+// announce notifies the owner of the run of new items.
+func (w *world) announce() {
+	for _, h := range w.hosts {
+		if w.book.owner == h.session && (w.calm || !w.chance(5)) {
+			h.post(runloop.Input{Kind: runloop.Unread})
 		}
 	}
 }
@@ -377,7 +397,11 @@ func (w *world) claim(h *host) {
 // minor carries out an event that changes no guarantee: a report, an alarm, a turn, or slots that
 // others take.
 func (h *host) minor() {
-	switch h.rng.IntN(10) {
+	switch h.rng.IntN(12) {
+	case 10:
+		h.command(event.RunPaused, 'p')
+	case 11:
+		h.command(rand1(h.world, []event.Type{event.RunResumed, event.RunResumed, event.CancelRequested}), 'c')
 	case 0:
 		h.post(runloop.Input{Kind: runloop.Due})
 	case 1:
@@ -394,6 +418,7 @@ func (h *host) minor() {
 		}
 	case 6:
 		h.giveTurn()
+		fallthrough
 	case 7:
 		if len(h.turns) > 0 {
 			h.post(runloop.Input{Kind: runloop.TurnOver, Turn: h.turns[0]})
@@ -407,6 +432,19 @@ func (h *host) minor() {
 		if h.alive = !h.alive; h.alive {
 			h.post(runloop.Input{Kind: runloop.Due})
 		}
+	}
+}
+
+// command sends a command of an operator to the run.
+func (w *world) command(t event.Type, kind byte) {
+	if t == event.CancelRequested && !w.chance(3) {
+		return
+	}
+	w.names++
+	if id := event.ItemID(fmt.Sprintf("%c%d", kind, w.names)); w.book.deliver(event.Event{Type: t}, id, store.ScopeChain) {
+		w.tracef("store: item %s: %s", id, t)
+		w.book.canceled = w.book.canceled || t == event.CancelRequested
+		w.announce()
 	}
 }
 
@@ -438,7 +476,12 @@ func (h *host) reconcile() {
 
 // fault ends a session, stops a host, or kills it.
 func (h *host) fault() {
-	switch h.rng.IntN(6) {
+	switch h.rng.IntN(7) {
+	case 6: // an operator or a repair takes the run from its owner
+		if h.book.place == store.StateOwned {
+			h.book.newFence()
+			h.book.place = store.StateReady
+		}
 	case 0, 1:
 		h.book.end(h.session)
 		h.openSession()
