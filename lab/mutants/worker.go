@@ -167,7 +167,7 @@ var workerMutants = []Mutant{
 	working("engine/worker/late-answer", "a late answer prolongs the lease", "runtime/worker/internal/lease/lease.go",
 		"l.renewed = sent", "l.renewed, _ = time.Now(), sent", "TestHeartbeat_AnswerThatComesLateDoesNotProlongTheClaim"),
 	reducing("engine/worker/claim-over", "a step starts under a claim that is over", "react.go",
-		"if s.next != nil {", "if false {", "TestF2_AttemptIsNotBegunUnderAClaimThatIsOver"),
+		"if s.next == nil {", "if true {", "TestF2_AttemptIsNotBegunUnderAClaimThatIsOver"),
 	reducing("engine/worker/interrupted", "a step that is not idempotent runs again after its worker died", "attempts.go",
 		"case plan.Spec.NonIdempotent:", "case false:", "TestSTEP7_ANonIdempotentStepWhoseWorkerDiedFailsInsteadOfRunningTwice").in("runtime/promises/steps"),
 	reducing("engine/worker/timed-out", "a step that is not idempotent runs again after it timed out", "attempts.go",

@@ -244,7 +244,11 @@ func (s *State) onAnswered(c *Commit, claimSeq uint64) {
 		s.log(slog.LevelError, "commit refused", "run", s.id, "error", answer.Err)
 		s.lose(&s.fence)
 	}
-	if s.readErr != nil && s.phase == phaseLive {
+	switch {
+	case s.phase == phaseAway:
+	case s.next != nil:
+		s.lose(nil) // the claim of this commit is over: a later claim waits
+	case s.readErr != nil && s.phase == phaseLive:
 		s.unreadable(s.readErr)
 	}
 }
@@ -308,11 +312,9 @@ func (s *State) onDurable(c *Commit) {
 	}
 	switch c.Req.Effect {
 	case store.EffectNone:
-		if s.next != nil {
-			s.lose(nil) // the claim of this commit is over: a later claim waits
-			return
+		if s.next == nil {
+			s.release(s.seq)
 		}
-		s.release(s.seq)
 	case store.EffectPark, store.EffectYield:
 		s.releases = nil
 		s.left = c.made

@@ -47,6 +47,40 @@ func TestReact_KeepsCommitsBoundedForRandomInputs(t *testing.T) {
 	}
 }
 
+// TestReact_AWaitingClaimIsTakenWhenTheCommitInFlightIsRefused refuses the commit of a claim that is
+// over.
+func TestReact_AWaitingClaimIsTakenWhenTheCommitInFlightIsRefused(t *testing.T) {
+	for _, refusal := range []error{&store.TooLargeError{}, store.ErrUnread, store.ErrFenced} {
+		w := newWorld(0, &programs[0])
+		w.tracing, w.calm = true, true
+		h := w.hosts[0]
+		err := w.check(func() {
+			w.book.create(w.now)
+			w.claim(h)
+			for len(h.sending) == 0 {
+				h.drain(len(h.inputs))
+				if len(h.reads) > 0 {
+					h.read(h.reads[0])
+				}
+			}
+			w.book.release(w.book.fence)
+			w.claim(h)
+			h.drain(len(h.inputs))
+			s := h.sending[0]
+			s.answered, s.answer = true, store.Committed{Err: refusal}
+			h.serve(s)
+			h.drain(len(h.inputs))
+			if h.next != nil || h.claim.Number != 2 {
+				h.failf("the run is worked on under claim %d, want 2", h.claim.Number)
+			}
+			w.finish()
+		})
+		if err != nil {
+			t.Errorf("after %v: %v", refusal, err)
+		}
+	}
+}
+
 // attackReducer plays with a program and then lets the run end. Some of the prefixes of its log are
 // executed to their ends as well. It returns the violated invariant.
 func attackReducer(seed uint64, p *program, tracing bool) error {
