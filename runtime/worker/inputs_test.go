@@ -13,7 +13,7 @@ import (
 // the loop, and its coroutines would leak.
 func TestPost_NobodySeesARunLoopThatIsScheduledAndNotInTheQueue(t *testing.T) {
 	q := newQueue[runnable]()
-	tk := newRunLoop(&env{}, &loopParts{ready: q}, "wrun_1")
+	tk := newRunLoop(&env{}, &loopParts{ready: q}, "wrun_1", nil)
 	q.mu.Lock() // the first poster blocks here
 	first := make(chan struct{})
 	go func() {
@@ -34,7 +34,7 @@ func TestPost_NobodySeesARunLoopThatIsScheduledAndNotInTheQueue(t *testing.T) {
 	}
 	q.mu.Unlock()
 	<-first
-	if got, _ := q.pop(); got != tk {
+	if got, _ := q.pop(); got.shown() != tk {
 		t.Error("the run loop is not in the queue")
 	}
 }

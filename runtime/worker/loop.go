@@ -46,13 +46,15 @@ type runLoop struct {
 	start   *localstart.Start // the local start that creates the run; nil if the run exists
 }
 
-func newRunLoop(e *env, p *loopParts, run event.RunID) *runLoop {
-	t := &runLoop{env: e, loopParts: p}
+// newRunLoop returns the inputs of a new run loop. start is the local start that creates the run; it is
+// nil if the run exists.
+func newRunLoop(e *env, p *loopParts, run event.RunID, start *localstart.Start) *inputs {
+	t := &runLoop{env: e, loopParts: p, start: start}
 	t.id, t.inputs.activity, t.inputs.ready, t.inputs.loop = run, e.activity, p.ready, t
 	t.posted = t.first[:0]
 	t.state = runloop.New(&p.params, run, t.onStray)
 	t.alarm = alarm{env: e, in: &t.inputs}
-	return t
+	return &t.inputs
 }
 
 func (t *runLoop) shown() *inputs { return &t.inputs }

@@ -91,7 +91,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 }
 
 // newLoop returns the inputs of a new run loop for the run.
-func (w *Worker) newLoop(run event.RunID) *inputs { return &newRunLoop(w.env, w.loop, run).inputs }
+func (w *Worker) newLoop(run event.RunID) *inputs { return newRunLoop(w.env, w.loop, run, nil) }
 
 // Registry returns the registry in which generated Register functions register workflows and steps.
 func (w *Worker) Registry() *workflow.Registry { return w.registry }
@@ -272,11 +272,7 @@ func (h host) Take(s *localstart.Start) bool {
 		ClaimedRun: store.ClaimedRun{Run: c.Run, WorkflowID: c.WorkflowID, Route: c.Route, Fence: store.Fence{Epoch: 1, Token: event.NewToken()}},
 		Partition:  p, Session: session, Lease: w.leases[p], Create: &s.Event,
 	}
-	return w.runs.admit(claim, func() *inputs {
-		t := newRunLoop(w.env, w.loop, c.Run)
-		t.start = s
-		return &t.inputs
-	})
+	return w.runs.admit(claim, func() *inputs { return newRunLoop(w.env, w.loop, c.Run, s) })
 }
 
 // Follow waits for the end of a run that this worker owns.

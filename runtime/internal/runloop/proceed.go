@@ -175,14 +175,6 @@ func (s *State) wakeNext(looked time.Time) {
 	}
 }
 
-// apply applies an event to the run at the current time.
-func (s *State) apply(e event.Event) {
-	e.Time = s.moment.Now
-	s.enter()
-	defer s.leave()
-	_ = s.run.Apply(e) // The caller checks Err.
-}
-
 // end ends a run without executing its code. The event names the caller that requested the end, or
 // else the worker.
 func (s *State) end(e event.Event) {

@@ -87,6 +87,27 @@ func (s *State) result() []Action {
 	return s.actions
 }
 
+// look reads the moment.
+func (s *State) look() { s.moment = s.driver.Moment(s.claim) }
+
+// enter must be called before user code, and leave after it.
+func (s *State) enter() { s.driver.Enter() }
+func (s *State) leave() { s.moment = s.driver.Leave(s.claim) }
+
+// apply applies an event to the run at the current time.
+func (s *State) apply(e event.Event) {
+	e.Time = s.moment.Now
+	s.enter()
+	defer s.leave()
+	_ = s.run.Apply(e) // The caller checks Err.
+}
+
+func (s *State) replayCode(events []event.Event) error {
+	s.enter()
+	defer s.leave()
+	return s.run.Replay(events)
+}
+
 // takeNext handles a claim that arrived while a commit was in flight. It does so once the commit
 // has given the run back, and reports whether there was a claim.
 func (s *State) takeNext() bool {

@@ -56,12 +56,6 @@ func (s *State) goLive(events []event.Event, inbox []store.Item) {
 	s.block(s.takeItems(inbox))
 }
 
-func (s *State) replayCode(events []event.Event) error {
-	s.enter()
-	defer s.leave()
-	return s.run.Replay(events)
-}
-
 // executeUnserved ends a run whose route this worker does not serve, or gives the run back.
 func (s *State) executeUnserved(events []event.Event, inbox []store.Item) {
 	_, remote := event.StepOfRun(s.route.Workflow)

@@ -156,13 +156,6 @@ func (s *State) Away() bool { return s.phase == phaseAway }
 // act adds an action to the result of the current call.
 func (s *State) act(a Action) { s.actions = append(s.actions, a) }
 
-// look reads the moment.
-func (s *State) look() { s.moment = s.driver.Moment(s.claim) }
-
-// enter must be called before user code, and leave after it.
-func (s *State) enter() { s.driver.Enter() }
-func (s *State) leave() { s.moment = s.driver.Leave(s.claim) }
-
 // block stops the work on a run whose log does not match this worker's code or is damaged. When the
 // running steps have ended, the run is given back as blocked, and the store records that this
 // session could not replay it. The store then offers the run to live sessions with other code at
