@@ -78,9 +78,6 @@ type name struct {
 	line   []*run // runs that wait for the end of the active run
 }
 
-// now returns the present time in milliseconds.
-func (p *partition) now() int64 { return p.clock.Now().UnixMilli() }
-
 func millis(t time.Time) int64 { return protocol.Millis(t) }
 
 func timeOf(ms int64) time.Time { return protocol.Time(ms) }

@@ -15,6 +15,9 @@ var _ protocol.Tx[*run, *session] = (*partition)(nil)
 // Now returns the time of the clock.
 func (p *partition) Now() time.Time { return p.clock.Now() }
 
+// now returns the time of the clock in milliseconds.
+func (p *partition) now() int64 { return p.clock.Now().UnixMilli() }
+
 // Run returns a run, hidden or not.
 func (p *partition) Run(id event.RunID) (*run, error) { return p.runs[id], nil }
 

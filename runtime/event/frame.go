@@ -99,6 +99,34 @@ func AppendFrame(b []byte, f *Frame) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
 }
 
+// check returns an error for an event that decodeEvent would refuse, so that every written event
+// can be decoded.
+func (e *Event) check() error {
+	if !e.Type.Known() {
+		return fmt.Errorf("unknown type %d", uint8(e.Type))
+	}
+	if e.Attempt < 0 || e.Attempt > maxSmall {
+		return fmt.Errorf("%s has attempt %d, want 0 to %d", e.Type, e.Attempt, maxSmall)
+	}
+	if e.Spec != nil && (e.Spec.Depth < 0 || e.Spec.Depth > maxSmall) {
+		return fmt.Errorf("%s has depth %d, want 0 to %d", e.Type, e.Spec.Depth, maxSmall)
+	}
+	entity := e.Type.Entity()
+	switch {
+	case e.Type.Creates():
+		if e.Ref != 0 && e.Ref != e.Seq {
+			return fmt.Errorf("%s creates its entity, but refers to event %d", e.Type, e.Ref)
+		}
+	case entity == EntityRun || entity == EntityNone:
+		if e.Ref != 0 {
+			return fmt.Errorf("%s is about no entity of the log, but refers to event %d", e.Type, e.Ref)
+		}
+	case e.Ref == 0 || e.Ref >= e.Seq:
+		return fmt.Errorf("%s refers to event %d, want the one that created its %s", e.Type, e.Ref, entity)
+	}
+	return nil
+}
+
 // guess returns the approximate number of bytes of the frame.
 func (f *Frame) guess() int {
 	n := frameFixed + 32

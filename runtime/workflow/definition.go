@@ -251,7 +251,7 @@ func (d definition) start(ctx context.Context, c *client, in any, opts []StartOp
 	if err != nil {
 		return nil, err
 	}
-	items, err := o.items(&c.limits, flow.Behalf(ctx), event.Internal(d.Name))
+	items, err := o.items(&c.limits, flow.Behalf(ctx), d.Name)
 	if err != nil {
 		return nil, err
 	}

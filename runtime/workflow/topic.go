@@ -309,12 +309,12 @@ func WithMessage[T any](t Topic[T], v T, opts ...SendOption) StartOption {
 }
 
 // items returns the messages with which the run is created. by is the name that OnBehalfOf has set.
-// Messages with the same key are sent once. inside reports that the run is internal and may receive
-// messages of the runtime's topics.
-func (o *runOptions) items(l *flow.Limits, by string, inside bool) ([]store.Item, error) {
+// Messages with the same key are sent once. Only a run of an internal workflow may receive messages
+// of the runtime's topics.
+func (o *runOptions) items(l *flow.Limits, by, workflow string) ([]store.Item, error) {
 	var items []store.Item
 	for _, message := range o.messages {
-		item, err := message(l, by, inside)
+		item, err := message(l, by, event.Internal(workflow))
 		if err != nil {
 			return nil, err
 		}
