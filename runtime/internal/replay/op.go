@@ -72,10 +72,10 @@ func (op *Op) WasCanceled() bool { return op.ended == event.ChildCanceled }
 func (r *Run) Op(ref uint64) *Op { return r.ops.Get(ref) }
 
 // Step executes a step: it requests the step and blocks until the step has completed or failed. The
-// scope must not have ended. same compares the recorded input with the requested one and returns a
-// description of the difference.
+// key comes from [Branch.Key] or [Branch.DeclaredKey], which have checked the caller. The scope must
+// not have ended. same compares the recorded input with the requested one and returns a description
+// of the difference.
 func (b *Branch) Step(s *Scope, name, key string, input []byte, meta any, same func(recorded []byte) string) *Op {
-	b.enter()
 	r := b.run
 	asked := event.Event{Type: event.StepCreated, Name: name, Key: key, Payload: input}
 	op, e, over := r.operation(s, &asked, func(rec *event.Event) string { return same(rec.Payload) })
