@@ -465,9 +465,6 @@ func result[T any](id RunID, end *localstart.End) (T, error) {
 func (c *client) awaitEnd(ctx context.Context, id RunID, workflow string, known bool) (*localstart.End, error) {
 	const few = 4
 	request := store.Load{Run: id, Limit: -1}
-	if known { // usually the run was just started, and one request also returns its last frame if it has ended
-		request.After, request.Limit = 1, few
-	}
 	for {
 		if err := c.Check(); err != nil {
 			return nil, err

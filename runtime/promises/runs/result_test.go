@@ -41,29 +41,6 @@ func TestRUN4_ResultIsWokenByTheStoreAndDoesNotPoll(t *testing.T) {
 	}
 }
 
-// TestRUN4_TheResultOfAShortRunThatHasEndedIsReadAtOnce proves that one request returns both the
-// fact that the run has ended and its result.
-func TestRUN4_TheResultOfAShortRunThatHasEndedIsReadAtOnce(t *testing.T) {
-	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		w.Work(worker.Config{}, flowtest.Runs)
-		watched := &counting{Store: w.Store}
-		client := workflow.NewClient(watched, workflow.ClientConfig{})
-		defer client.Close()
-		run, err := flowtest.Echo.Start(w.Ctx, client, "x")
-		if err != nil {
-			t.Fatal(err)
-		}
-		flowtest.Result(w, flowtest.Echo.Get(w.Client, run.ID()))
-		before := watched.loads.Load()
-		if got := flowtest.Result(w, run); got != "<x>" {
-			t.Errorf("got %q", got)
-		}
-		if n := watched.loads.Load() - before; n != 1 {
-			t.Errorf("the store was read %d times, want once", n)
-		}
-	})
-}
-
 func TestRUN4_ManyWaitersGetTheSameResult(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.Parks)

@@ -29,9 +29,9 @@ func TestSpeed_CountsStayWithinTheirBounds(t *testing.T) {
 			[]string{"-store", sqlite, "-workload", "long", "-steps", "3000"},
 			map[string]float64{"allocs_per_step": 25, "alloc_bytes_per_step": 4000, "commits_per_step": 1.05},
 		},
-		"runs that are waited for on SQLite": { // The count is about 94 on a busy machine because of operations that depend on time, and lower on an idle one.
+		"runs that are waited for on SQLite": { // The count is lower on an idle machine. It is up to 107 on a busy one because of operations that depend on time.
 			[]string{"-store", sqlite, "-workload", "latency", "-runs", "1000"},
-			map[string]float64{"allocs_per_step": 104, "commits_per_step": 1},
+			map[string]float64{"allocs_per_step": 118, "commits_per_step": 1},
 		},
 		"short runs on Redis": {
 			[]string{"-store", "redis", "-workload", "chain", "-runs", "3000"},
