@@ -193,11 +193,14 @@ func (s *State) creation() (*Commit, error) {
 // newCommit returns a commit of the given number of events, under the current claim and at the end
 // of the durable log.
 func (s *State) newCommit(events int) *Commit {
-	var c *Commit
-	if m, n := s.memory, len(s.memory.commits); n > 0 {
+	c, m := s.spareCommit, s.memory
+	s.spareCommit = nil
+	switch n := len(m.commits); {
+	case c != nil:
+	case n > 0:
 		c, m.commits[n-1] = m.commits[n-1], nil
 		m.commits = m.commits[:n-1]
-	} else {
+	default:
 		c = &Commit{}
 	}
 	c.events, c.made = events, s.moment.Now
@@ -205,10 +208,14 @@ func (s *State) newCommit(events int) *Commit {
 	return c
 }
 
-// recycle keeps the memory of an answered commit, to which no other reference exists.
+// recycle keeps the memory of an answered commit, to which no other reference exists: for the next
+// commit of the run, or for other runs if the run has left. One executor may handle all answers of a
+// run, and another one make all its commits.
 func (s *State) recycle(c *Commit) {
 	*c = Commit{}
-	if m := s.memory; len(m.commits) < keptCommits {
+	if m := s.memory; s.phase == phaseLive {
+		s.spareCommit = c
+	} else if len(m.commits) < keptCommits {
 		m.commits = append(m.commits, c)
 	}
 }

@@ -70,7 +70,7 @@ type Driver interface {
 type Memory struct {
 	replay.Pool // coroutines on which the code is executed
 	actions     []Action
-	commits     []*Commit     // answered commits
+	commits     []*Commit     // answered commits of runs that have left
 	folds       []consequence // buffer of [State.consequences]
 }
 
@@ -127,11 +127,12 @@ type State struct {
 	reports []report // log lines about events that are not durable
 	turn    turn
 
-	wake     time.Time // due time of the last Wake; zero if there is none
-	left     time.Time // when the commit that gave the run back was built
-	inflight *Commit
-	next     *Claim          // a claim that arrived while a commit was in flight
-	ended    *localstart.End // the end of the run; set when the run leaves the worker
+	wake        time.Time // due time of the last Wake; zero if there is none
+	left        time.Time // when the commit that gave the run back was built
+	inflight    *Commit
+	spareCommit *Commit         // an answered commit
+	next        *Claim          // a claim that arrived while a commit was in flight
+	ended       *localstart.End // the end of the run; set when the run leaves the worker
 }
 
 type phase uint8
