@@ -120,6 +120,8 @@ func (h *host) react(in runloop.Input) {
 		}
 	case runloop.Due:
 		h.wake = time.Time{}
+	case runloop.Lost:
+		h.next = nil
 	}
 	h.tracef("%s react %s", h.name, show(&in))
 	had, claim := h.owned, h.claim

@@ -17,7 +17,7 @@ const (
 	Opened                    // an attempt opens a hook (Opening)
 	Answered                  // a commit was answered (Commit; Seq if it has created the run)
 	Due                       // an operation of the run is due, or a slot for an attempt may be free
-	Lost                      // the claim was lost
+	Lost                      // the session has ended, and all claims before this input with it
 	Owned                     // the store has reported the runs of the session (Fence, Seq)
 	Stop                      // the worker has reached the next stage of its shutdown
 	Evict                     // the run's memory is needed for other runs

@@ -34,6 +34,7 @@ func (s *State) React(d Driver, in Input) []Action {
 	case Answered:
 		s.onAnswered(in.Commit, in.Seq)
 	case Lost:
+		s.next = nil // a claim that waits was made under the same session
 		s.lose(nil)
 	case Owned:
 		if s.phase != phaseAway && s.claimSeq <= in.Seq && in.Fence != s.fence && s.inflight == nil {

@@ -31,7 +31,7 @@ func TestReact_KeepsItsInvariantsForRandomInputs(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+uint64(n); seed++ {
 		p := &programs[seed%uint64(len(programs))]
 		if err := attackReducer(seed, p, false); err != nil {
-			t.Fatalf("seed %d: %v", seed, attackReducer(seed, p, true))
+			t.Fatalf("seed %d: %v; again with a trace: %v", seed, err, attackReducer(seed, p, true))
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestReact_KeepsCommitsBoundedForRandomInputs(t *testing.T) {
 	p := burst()
 	for seed := range uint64(120 / depth.Stride(10)) {
 		if err := attackReducer(seed, &p, false); err != nil {
-			t.Fatalf("seed %d: %v", seed, attackReducer(seed, &p, true))
+			t.Fatalf("seed %d: %v; again with a trace: %v", seed, err, attackReducer(seed, &p, true))
 		}
 	}
 }
@@ -55,17 +55,7 @@ func TestReact_AWaitingClaimIsTakenWhenTheCommitInFlightIsRefused(t *testing.T) 
 		w.tracing, w.calm = true, true
 		h := w.hosts[0]
 		err := w.check(func() {
-			w.book.create(w.now)
-			w.claim(h)
-			for len(h.sending) == 0 {
-				h.drain(len(h.inputs))
-				if len(h.reads) > 0 {
-					h.read(h.reads[0])
-				}
-			}
-			w.book.release(w.book.fence)
-			w.claim(h)
-			h.drain(len(h.inputs))
+			w.claimTwice(h)
 			s := h.sending[0]
 			s.answered, s.answer = true, store.Committed{Err: refusal}
 			h.serve(s)
@@ -79,6 +69,43 @@ func TestReact_AWaitingClaimIsTakenWhenTheCommitInFlightIsRefused(t *testing.T) 
 			t.Errorf("after %v: %v", refusal, err)
 		}
 	}
+}
+
+// TestReact_AWaitingClaimIsLostWithItsSession ends the session of a claim that waits for the answer
+// to a commit.
+func TestReact_AWaitingClaimIsLostWithItsSession(t *testing.T) {
+	w := newWorld(0, &programs[0])
+	w.tracing, w.calm = true, true
+	h := w.hosts[0]
+	err := w.check(func() {
+		w.claimTwice(h)
+		w.book.end(h.session)
+		h.openSession()
+		h.post(runloop.Input{Kind: runloop.Lost})
+		h.drain(len(h.inputs))
+		if !h.state.Away() || h.owned {
+			h.failf("the run is executed under a claim whose session has ended")
+		}
+		w.finish()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// claimTwice claims the run again while the first commit of its first claim is in flight.
+func (w *world) claimTwice(h *host) {
+	w.book.create(w.now)
+	w.claim(h)
+	for len(h.sending) == 0 {
+		h.drain(len(h.inputs))
+		if len(h.reads) > 0 {
+			h.read(h.reads[0])
+		}
+	}
+	w.book.release(w.book.fence)
+	w.claim(h)
+	h.drain(len(h.inputs))
 }
 
 // attackReducer plays with a program and then lets the run end. Some of the prefixes of its log are
