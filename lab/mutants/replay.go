@@ -90,7 +90,7 @@ var replayMutants = []Mutant{
 		"nb.NewScope(nil)", "nb.NewScope(&r.root)", "TestFLOW11_AFailureOrCancelUndoesInReverseOrder").in("runtime/promises/flows"),
 
 	replaying("engine/replay/pause", "a paused run sees what happens", "control.go",
-		"if !r.control.paused || e.Type.Terminal() {", "if true {", "TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed").in("runtime/promises/runs"),
+		"if !r.control.paused && r.control.halted == nil || e.Type.Terminal() {", "if true {", "TestRUN12_APausedRunFinishesItsStepAndRunsNoCodeUntilItIsResumed").in("runtime/promises/runs"),
 	replaying("engine/replay/pause-order", "what happened during a pause comes into effect in another order", "control.go",
 		"e := c.late[0]\n\t\tc.late = c.late[1:]", "e := c.late[len(c.late)-1]\n\t\tc.late = c.late[:len(c.late)-1]", "TestPause_WhatHappenedMeanwhileComesIntoEffectInItsOrder"),
 	replaying("engine/replay/gate", "a run in debug mode does not wait for commands", "branch.go",

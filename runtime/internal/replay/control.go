@@ -74,7 +74,7 @@ func (r *Run) proceed() {
 		r.resume(b)
 	}
 	r.drain()
-	for len(c.late) > 0 && r.err == nil && !r.ended {
+	for len(c.late) > 0 && c.halted == nil && r.err == nil && !r.ended {
 		e := c.late[0]
 		c.late = c.late[1:]
 		if c.past && e.Time.After(r.now) {
@@ -89,9 +89,10 @@ func (r *Run) proceed() {
 }
 
 // keepForLater keeps an event until the run is resumed. It reports false if the event must be
-// applied at once: the run is not paused, or the event ends the run.
+// applied at once: the run is not paused, or the event ends the run. A cancel ends a pause, but the
+// code may reach the end of the kept part before the cancel takes effect.
 func (r *Run) keepForLater(e *event.Event) bool {
-	if !r.control.paused || e.Type.Terminal() {
+	if !r.control.paused && r.control.halted == nil || e.Type.Terminal() {
 		return false
 	}
 	r.control.late = append(r.control.late, *e)

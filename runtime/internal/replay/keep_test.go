@@ -142,3 +142,45 @@ func TestKeep_EndsInFrontOfWhatHasNotEndedAndOthersKnow(t *testing.T) {
 		}
 	}
 }
+
+// TestKeep_ACutMayStandBetweenTheEffectsOfAPauseThatACancelEnded proves that a cancel that ended a
+// pause takes effect only after the code has passed the cut, if the code reaches the cut while it
+// reacts to an earlier event of the pause.
+func TestKeep_ACutMayStandBetweenTheEffectsOfAPauseThatACancelEnded(t *testing.T) {
+	code := func(b *Branch, s *Scope, _ []byte) Ending {
+		_, _ = b.Receive(s, "go", time.Time{})
+		first := spawn(b, s, func(b *Branch) any { return doStep(b, s, "p.s", "1") })
+		doStep(b, s, "p.s", "2")
+		_, _ = b.Await(s, first, "the step")
+		return done("")
+	}
+	h := begin(t, code)
+	h.apply(event.Event{Type: event.RunPaused})
+	h.send("go", "")
+	h.cancel()
+	var cut uint64
+	for i := range h.log {
+		if h.log[i].Type == event.StepCreated {
+			cut = h.log[i].Seq
+		}
+	}
+	part := Kept{Cut: cut, Until: cut, Next: newRun, Seed: newRun, Now: h.now}
+	events, kept := Keep(h.log[:len(h.log)-1], part)
+	spec := *events[0].Spec
+	spec.Kept, spec.Seed = kept, testRun
+	events[0].Spec = &spec
+	fork := load(t, code)
+	fork.run.id = newRun
+	if err := fork.run.Replay(events); err != nil {
+		t.Fatal(err)
+	}
+	fork.log = append(events, fork.run.Take()...)
+	if last := &fork.log[len(fork.log)-1]; last.Type != event.RunCompleted || last.Seq != uint64(len(events)+4) {
+		t.Errorf("the log of the fork ends with %v, want the second step, the ends of both, and the end of the run", fork.lines())
+	}
+	again := load(t, code)
+	again.run.id = newRun
+	if err := again.run.Replay(fork.log); err != nil {
+		t.Errorf("replay of the fork: %v", err)
+	}
+}
