@@ -123,9 +123,8 @@ func (r *Run) Take() []event.Event {
 }
 
 // Reuse gives the run a buffer for its next events: a slice that Take returned and that the caller
-// does not use any longer. The run gives up its present buffer, also if b is nil. A large buffer is not kept,
-// because clearing it at each event would make later events expensive in a run that once had very
-// many events.
+// does not use any longer. The run gives up its present buffer, also if b is nil. A large buffer is
+// not kept, because a run that once had very many events would hold its memory.
 func (r *Run) Reuse(b []event.Event) {
 	if len(r.out) > 0 {
 		return
@@ -133,7 +132,7 @@ func (r *Run) Reuse(b []event.Event) {
 	if cap(b) > mostReused {
 		b = nil
 	}
-	clear(b[:cap(b)])
+	clear(b) // nothing is behind its events
 	r.pool.keepBuffer(r.out)
 	r.out = b[:0]
 }

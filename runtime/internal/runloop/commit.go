@@ -66,7 +66,7 @@ func (s *State) addEvents() {
 		return
 	}
 	s.unsaved = append(s.unsaved, events...)
-	s.run.Reuse(events[:0])
+	s.run.Reuse(events)
 }
 
 // drafted returns the sequence number of the last event in the draft or in the log.
@@ -232,7 +232,7 @@ func (s *State) saveDraft(c *Commit) {
 		}
 	}
 	if s.unsaved = saved[c.events:]; len(s.unsaved) == 0 && s.run != nil {
-		s.run.Reuse(saved[:0])
+		s.run.Reuse(saved)
 		s.unsaved = nil
 	}
 	if c.again {
