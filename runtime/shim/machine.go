@@ -187,7 +187,7 @@ func (m *running[M, R]) start(ctx workflow.Context, a machine.Action) (machine.E
 	var out machineResult
 	if m.err = s.begin(ctx, m.state, a.Args, &out); m.err == nil && len(out.State) > 0 {
 		state := new(M)
-		if m.err = fitting(ctx, flow.DecodeFields(workflow.Info(ctx).ID, "scratchpad of machine "+m.name, out.State, state)); m.err == nil {
+		if m.err = fitting(ctx, flow.DecodeFitting(workflow.Info(ctx).ID, "scratchpad of machine ", m.name, "", out.State, state)); m.err == nil {
 			m.state = state
 		}
 	}

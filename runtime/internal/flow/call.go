@@ -41,14 +41,10 @@ func (ctx Context) plan(shared *StepPlan) *StepPlan {
 
 // NewPlan returns the plan of a step without options.
 func NewPlan(spec *StepSpec) *StepPlan {
-	p := &StepPlan{
-		Spec: spec, Retry: spec.Retry, Timeout: spec.Timeout, Queue: spec.Queue,
+	return &StepPlan{
+		Spec: spec, Retry: spec.Retry, Timeout: cmp.Or(max(spec.Timeout, 0), DefaultAttemptTimeout), Queue: spec.Queue,
 		Input: "input of step " + spec.Name, Result: "result of step " + spec.Name,
 	}
-	if p.Timeout <= 0 {
-		p.Timeout = DefaultAttemptTimeout
-	}
-	return p
 }
 
 // Call creates a step, waits for its end, and decodes its result into out, which may be nil. If keyed
@@ -157,22 +153,10 @@ func Differs(b *replay.Branch, today reflect.Type, recorded, asked []byte) strin
 // or with the limits that the step uses.
 type remoteCall struct {
 	Args       json.RawMessage   `json:"args,omitempty"`
-	Retry      remoteRetry       `json:"retry"`
+	Retry      Retry             `json:"retry"`
 	Timeout    time.Duration     `json:"timeout"`
 	WorkflowID string            `json:"workflowID,omitempty"` // workflow ID of the calling run
 	Tags       map[string]string `json:"tags,omitempty"`       // tags of the calling run
-}
-
-// remoteRetry is the stored form of a RetryPolicy.
-type remoteRetry struct {
-	Attempts  int           `json:"attempts,omitempty"`
-	Initial   time.Duration `json:"initial,omitempty"`
-	Increment time.Duration `json:"increment,omitempty"`
-	Max       time.Duration `json:"max,omitempty"`
-	Factor    float64       `json:"factor,omitempty"`
-	Jitter    float64       `json:"jitter,omitempty"`
-	Total     time.Duration `json:"total,omitempty"`
-	Waits     int           `json:"waits,omitempty"`
 }
 
 // callRemote executes a step in a child on the queue of the step, and waits for the child. The
@@ -181,11 +165,9 @@ type remoteRetry struct {
 func (ctx Context) callRemote(p *StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.Branch()
 	spec := b.Spec()
-	call, err := json.Marshal(remoteCall{
-		Args: input, Retry: remoteRetry(p.Retry), Timeout: p.Timeout, WorkflowID: spec.WorkflowID, Tags: spec.Tags,
-	})
+	call, err := json.Marshal(remoteCall{Args: input, Retry: p.Retry, Timeout: p.Timeout, WorkflowID: spec.WorkflowID, Tags: spec.Tags})
 	if err != nil {
-		return nil, &PayloadError{What: "input of step " + p.Spec.Name, Err: err}
+		return nil, &PayloadError{What: p.Input, Err: err}
 	}
 	name := event.StepRun(p.Spec.Name)
 	op := b.Child(ctx.s, event.Event{
@@ -219,7 +201,7 @@ func stepProgram(spec *StepSpec) replay.Program {
 			return Ending(s, &PayloadError{What: "input of step " + spec.Name, Err: err})
 		}
 		own := b.Spec()
-		plan := &StepPlan{Spec: spec, Retry: Retry(call.Retry), Timeout: call.Timeout, Caller: &Caller{
+		plan := &StepPlan{Spec: spec, Retry: call.Retry, Timeout: call.Timeout, Caller: &Caller{
 			Run: own.Parent, WorkflowID: call.WorkflowID, Key: own.ParentKey, Tags: call.Tags,
 		}}
 		op := b.Step(s, spec.Name, b.Key(spec.Name), call.Args, plan, func([]byte) string { return "" })
@@ -239,14 +221,16 @@ func stepProgram(spec *StepSpec) replay.Program {
 	}
 }
 
+// Failure returns the stored form of an error that code of a workflow has returned. If that code has
+// wrapped the error of a step, the result has the code of that error.
+func Failure(err error) *event.Failure {
+	return failure.Encode(err, cmp.Or(failure.CodeOf(err), event.CodeError))
+}
+
 // Ending returns how a run ends whose code returned err. The run ends canceled only if it was asked
 // to cancel and err was caused by the cancellation.
 func Ending(root *replay.Scope, err error) replay.Ending {
-	code := failure.CodeOf(err) // if the workflow has wrapped the error of a step, the code of that error
-	if code == "" {
-		code = event.CodeError
-	}
-	e := replay.Ending{Type: event.RunFailed, Failure: failure.Encode(err, code)}
+	e := replay.Ending{Type: event.RunFailed, Failure: Failure(err)}
 	switch {
 	case errors.Is(root.Err(), replay.ErrCanceled) && errors.Is(err, replay.ErrCanceled):
 		if limit := root.Limit(); limit != nil {
@@ -263,13 +247,9 @@ func Ending(root *replay.Scope, err error) replay.Ending {
 	return e
 }
 
-// readTimeout is the maximum time for which one attempt to read waits during an outage of the
-// store.
-const readTimeout = time.Minute
-
 // ReadPlan is the plan of the step that reads from another run. The step is retried until the store
-// responds.
-var ReadPlan = NewPlan(&StepSpec{Name: event.ReadStep, Timeout: readTimeout, Retry: Retry{Attempts: 1 << 30}})
+// responds. During an outage of the store, an attempt waits until its timeout.
+var ReadPlan = NewPlan(&StepSpec{Name: event.ReadStep, Timeout: time.Minute, Retry: Retry{Attempts: 1 << 30}})
 
 // reads is the implementation of the step that reads from another run.
 var reads = &boundStep{spec: ReadPlan.Spec, code: "the step that reads from other runs", call: func(ctx context.Context, args []byte) ([]byte, error) {

@@ -51,10 +51,15 @@ func decodeAll(what string, data []byte, into any) (all bool, err error) {
 	return false, Decode(what, data, into)
 }
 
-// readAll reports whether data could be decoded and into has all fields of data.
-func readAll(data []byte, into any) (ok bool) {
+// readAll reports whether data could be decoded and the type of into has all fields of data.
+func readAll(data []byte, into any) bool {
 	defer func() { _ = recover() }() // after a panic, Decode reports the error
-	return unmarshalAll(data, into)
+	if strict.decode(data, into) {
+		return true
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d.Decode(into) == nil
 }
 
 // DecodePayload decodes a stored value. Errors name the value by kind and name.
@@ -65,18 +70,12 @@ func DecodePayload(kind, name string, data []byte, into any) error {
 // DecodeArgs decodes the stored arguments of a step that is executed for another run. That run may
 // belong to a program of another version. The error for a changed name is a *[replay.RenamedError].
 func DecodeArgs(run event.RunID, step string, args []byte, into any) error {
-	return decodeFitting(run, "input of step ", step, "//flow:step", args, into)
+	return DecodeFitting(run, "input of step ", step, "//flow:step", args, into)
 }
 
-// DecodeFields is like DecodeArgs for an object with the fields of a struct. Errors name the object
-// by what.
-func DecodeFields(run event.RunID, what string, data []byte, into any) error {
-	return decodeFitting(run, what, "", "", data, into)
-}
-
-// decodeFitting decodes a stored value. It returns a *[replay.RenamedError] if a field of the value
-// was renamed.
-func decodeFitting(run event.RunID, kind, name, directive string, data []byte, into any) error {
+// DecodeFitting decodes a stored value. It returns a *[replay.RenamedError], which contains the
+// directive, if a field of the value was renamed. Errors name the value by kind and name.
+func DecodeFitting(run event.RunID, kind, name, directive string, data []byte, into any) error {
 	all, err := decodeAll(kind, data, into)
 	if all || err != nil {
 		return about(err, name)
@@ -160,16 +159,6 @@ func unmarshal(data []byte, into any) error {
 		return nil
 	}
 	return json.Unmarshal(slices.Clone(data), into)
-}
-
-// unmarshalAll reports whether data could be decoded and the type of into has all fields of data.
-func unmarshalAll(data []byte, into any) bool {
-	if strict.decode(data, into) {
-		return true
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	return d.Decode(into) == nil
 }
 
 // lenient and strict keep decoders. The strict ones refuse fields that the type does not have.
@@ -257,12 +246,11 @@ func allPlain(t reflect.Type, seen map[reflect.Type]bool) bool {
 	case reflect.Map:
 		return allPlain(t.Key(), seen) && allPlain(t.Elem(), seen)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if !allPlain(t.Field(i).Type, seen) {
+		for f := range t.Fields() {
+			if !allPlain(f.Type, seen) {
 				return false
 			}
 		}
-		return true
 	case reflect.Interface, reflect.Func, reflect.Chan, reflect.UnsafePointer: // an interface may hold a value of any type
 		return false
 	}

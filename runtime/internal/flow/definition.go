@@ -31,37 +31,27 @@ func (d Definition) Spec() *DefinitionSpec {
 // Nothing is the type of an input or result that has no stored form.
 type Nothing struct{}
 
-// DefinitionSpec contains the values of the directive of a workflow.
+// DefinitionSpec contains the values of the directive of a workflow. shim.WorkflowPolicy documents
+// the fields that both types have.
 type DefinitionSpec struct {
 	Name               string
 	Param              string // name under which the input is stored; empty if the input itself is the stored object
 	Queue              string
 	Timeout, Retention time.Duration
-	Children           int    // maximum number of open children; 0 means the default
-	Schedule           string // schedule of the workflow; empty if it has none
-	// Singleton returns the singleton key of a run with this input: at most one run with the key is
-	// active. Active is the policy for a start that finds an active run. If Singleton is nil, the
-	// workflow is not a singleton.
-	Singleton func(input any) string
-	Active    store.ActivePolicy
-	// Collect makes starts share a run. If it is nil, each start has its own run.
-	Collect *Collect
-	// Priority returns the priority of a run with this input. If it is nil, a run has the priority
-	// of its parent, or 0.
-	Priority    func(input any) int
-	StartWithin time.Duration // time within which a run must begin; 0 means no limit
-	// Rerun is the retry policy for failed runs. Its attempts include the first run. The zero value
-	// means that failed runs are not rerun.
-	Rerun Retry
-	// Fair returns the fairness key of a run with this input, and the share of the key. If it is
-	// nil, a run has the key and share of its parent, or none.
-	Fair func(input any) (key string, share int)
+	Children           int
+	Schedule           string
+	Singleton          func(input any) string
+	Active             store.ActivePolicy
+	Collect            *Collect
+	Priority           func(input any) int
+	StartWithin        time.Duration
+	Rerun              Retry
+	Fair               func(input any) (key string, share int)
+	Uses               func(input any) []permits.Use
+
 	// In and Out are the types of the input and the result. They are nil if they are unknown, and the
 	// type Nothing if there is no input or result.
 	In, Out reflect.Type
-	// Uses returns the limits that a run with this input uses from its first claim to its end. It
-	// is nil if the workflow uses no limits.
-	Uses func(input any) []permits.Use
 
 	inputName, outputName string // descriptions of the input and the result for error texts
 }

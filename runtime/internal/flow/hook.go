@@ -27,9 +27,13 @@ func NewHook(name string, stored reflect.Type) Hook { return Hook{name, stored} 
 func (h Hook) Name() string { return h.name }
 
 // Declared panics for the zero Hook.
-func (h Hook) Declared() {
-	if h.name == "" {
-		panic(&replay.MisuseError{Text: "workflow: zero Hook: declare it with workflow.NewHook"})
+func (h Hook) Declared() { Declared("Hook", h.name) }
+
+// Declared panics if a value of a declared type, such as Hook, is zero. name is the name that the
+// declaration sets.
+func Declared(typ, name string) {
+	if name == "" {
+		panic(&replay.MisuseError{Text: "workflow: zero " + typ + ": declare it with workflow.New" + typ})
 	}
 }
 
@@ -70,14 +74,14 @@ func (h Hook) Meta(o *HookOptions) ([]byte, error) {
 func (h Hook) web(o *HookOptions) (HookWeb, error) {
 	w := HookWeb{Request: h.stored == reflect.TypeFor[HookRequest](), Keep: o.Keep}
 	if o.Respond != nil {
-		if w.RespondMs = o.Respond.Milliseconds(); w.RespondMs < 1 || *o.Respond > MaxRespond {
-			return w, h.badOption("RespondWith", o.Respond.String(), fmt.Sprintf("is not between 1ms and %v", MaxRespond))
-		}
+		w.RespondMs = o.Respond.Milliseconds()
 	}
-	if len(o.Keep) > 0 && !w.Request {
+	switch {
+	case o.Respond != nil && (w.RespondMs < 1 || *o.Respond > MaxRespond):
+		return w, h.badOption("RespondWith", o.Respond.String(), fmt.Sprintf("is not between 1ms and %v", MaxRespond))
+	case len(o.Keep) > 0 && !w.Request:
 		return w, h.badOption("KeepHeaders", strings.Join(o.Keep, ", "), "is for hooks of workflow.HookRequest: other hooks receive only the body")
-	}
-	if len(o.Keep) > maxHeaders {
+	case len(o.Keep) > maxHeaders:
 		return w, h.badOption("KeepHeaders", fmt.Sprint(len(o.Keep)), fmt.Sprintf("lists more than %d headers", maxHeaders))
 	}
 	for _, name := range o.Keep {

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -34,14 +35,12 @@ func (e *PayloadError) Error() string {
 // Unwrap returns the error of the encoder or decoder.
 func (e *PayloadError) Unwrap() error { return e.Err }
 
-// storePayload returns the stored form of e.
 func storePayload(e *PayloadError) *event.Failure {
-	data, _ := json.Marshal(storedPayloadError{e.What, e.Size, e.Limit}) // Marshal cannot fail for strings and numbers
-	f := &event.Failure{Code: event.CodePayload, Type: wirePayloadError, Message: e.Error(), Data: data}
+	var cause *event.Failure
 	if e.Err != nil {
-		f.Causes = []*event.Failure{{Message: e.Err.Error()}}
+		cause = &event.Failure{Message: e.Err.Error()}
 	}
-	return f
+	return StoreError(wirePayloadError, event.CodePayload, e.Error(), storedPayloadError{e.What, e.Size, e.Limit}, cause)
 }
 
 type storedPayloadError struct {
@@ -50,17 +49,14 @@ type storedPayloadError struct {
 	Limit int    `json:"limit"`
 }
 
-// loadPayload sets e from a result of storePayload.
 func loadPayload(e *PayloadError, f *event.Failure) error {
 	var s storedPayloadError
-	if err := json.Unmarshal(f.Data, &s); err != nil {
-		return err
-	}
+	cause, err := LoadError(f, &s)
 	*e = PayloadError{What: s.What, Size: s.Size, Limit: s.Limit}
-	if len(f.Causes) > 0 {
-		e.Err = errors.New(f.Causes[0].Message)
+	if cause != nil {
+		e.Err = errors.New(cause.Message)
 	}
-	return nil
+	return err
 }
 
 // Limits are the limits of the size of a stored payload, in bytes.
@@ -140,10 +136,8 @@ func checkWritten(v any, data []byte) error {
 	}
 	path, text, found := search(reflect.ValueOf(v), "")
 	switch {
-	case found && path == "":
-		return fmt.Errorf("it is not UTF-8 (%.60q): pass bytes as []byte", text)
 	case found:
-		return fmt.Errorf("%s is not UTF-8 (%.60q): pass bytes as []byte", path, text)
+		return fmt.Errorf("%s is not UTF-8 (%.60q): pass bytes as []byte", cmp.Or(path, "it"), text)
 	case utf8.Valid(data):
 		return nil // a MarshalJSON method or a RawMessage has written the escape
 	}
@@ -207,21 +201,16 @@ func ownText(v reflect.Value) (text string, own bool) {
 }
 
 func searchStruct(v reflect.Value, path string) (where, text string, found bool) {
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
+	for f, value := range v.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "-" || !f.IsExported() && !f.Anonymous {
 			continue
 		}
 		in := path
-		switch {
-		case name == "" && f.Anonymous:
-		case name == "":
-			in = join(path, f.Name)
-		default:
-			in = join(path, name)
+		if name != "" || !f.Anonymous {
+			in = strings.TrimPrefix(path+"."+cmp.Or(name, f.Name), ".")
 		}
-		if where, text, found := search(v.Field(i), in); found {
+		if where, text, found := search(value, in); found {
 			return where, text, true
 		}
 	}
@@ -242,11 +231,4 @@ func searchMap(v reflect.Value, path string) (where, text string, found bool) {
 		}
 	}
 	return "", "", false
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }

@@ -26,30 +26,29 @@ type boundProgram struct {
 
 // Program returns the code of a workflow, and the last element of the workflow's name.
 func (r *Registry) Program(name string, c Engine, logger *slog.Logger) (program replay.Program, short string, ok bool) {
+	step, remote := event.StepOfRun(name)
 	r.mu.RLock()
-	w, losers := r.workflows[name], r.observer.Losers
+	w, s, losers := r.workflows[name], r.steps[step], r.observer.Losers
 	r.mu.RUnlock()
-	if spec := r.stepOfRun(name); spec != nil {
-		return stepProgram(spec), LastName(name), true
-	}
-	if name == event.HookRun {
-		return holdToken, LastName(name), true
-	}
-	if name == event.PermitRun {
-		return holdPermits, LastName(name), true
-	}
 	if w == nil && name == event.ScheduleRun {
 		w = &boundWorkflow{def: &DefinitionSpec{Name: name}, run: c.ScheduleCode()}
 	}
-	if w == nil {
+	short = LastName(name)
+	switch {
+	case remote && s != nil:
+		return stepProgram(s.spec), short, true
+	case name == event.HookRun:
+		return holdToken, short, true
+	case name == event.PermitRun:
+		return holdPermits, short, true
+	case w == nil:
 		return nil, "", false
-	}
-	if w.standIn != nil {
-		return standInProgram(w.standIn), LastName(name), true
+	case w.standIn != nil:
+		return standInProgram(w.standIn), short, true
 	}
 	shared := losers == nil
 	if p := w.program.Load(); shared && p != nil && p.client == c && p.logger == logger {
-		return p.execute, LastName(name), true
+		return p.execute, short, true
 	}
 	e := &Env{Limits: c.Limits(), Partitions: c.Store().Partitions(), Logger: logger, Children: cmp.Or(w.def.Children, DefaultChildren), Token: r.HookToken}
 	program = func(b *replay.Branch, s *replay.Scope, input []byte) replay.Ending {
@@ -74,22 +73,7 @@ func (r *Registry) Program(name string, c Engine, logger *slog.Logger) (program 
 	if shared {
 		w.program.Store(&boundProgram{c, logger, program})
 	}
-	return program, LastName(name), true
-}
-
-// stepOfRun returns the step that the runs of a workflow execute. It returns nil if they do not
-// execute a step, or if the step is not registered.
-func (r *Registry) stepOfRun(name string) *StepSpec {
-	step, ok := event.StepOfRun(name)
-	if !ok {
-		return nil
-	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if s := r.steps[step]; s != nil {
-		return s.spec
-	}
-	return nil
+	return program, short, true
 }
 
 // LastName returns the last element of a stored name.
@@ -118,8 +102,7 @@ func awaitPermits(b *replay.Branch, s *replay.Scope) *replay.Ending {
 		return nil
 	}
 	if s.Err() != nil {
-		end := Ending(s, s.Err())
-		return &end
+		return new(Ending(s, s.Err()))
 	}
 	op := b.Child(b.NewScope(nil), event.Event{
 		Name: event.PermitRun, Key: event.PermitRun, Active: uint8(store.ActiveFail),
@@ -135,8 +118,7 @@ func awaitPermits(b *replay.Branch, s *replay.Scope) *replay.Ending {
 		won, message, err := b.Select(s, cases)
 		switch {
 		case err != nil:
-			end := Ending(s, err)
-			return &end
+			return new(Ending(s, err))
 		case won == 1:
 			return &replay.Ending{Type: event.RunFailed, Failure: op.Failure}
 		case won == 2:

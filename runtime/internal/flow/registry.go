@@ -63,11 +63,13 @@ func describe(f any) string {
 	return fmt.Sprintf("%s (%s:%d)", fn.Name(), file, line)
 }
 
-func (r *Registry) admit(kind, name, code string, known func() (string, bool)) {
+// admit panics if the worker runs or if old, the code that is registered under the name, is not
+// empty.
+func (r *Registry) admit(kind, name, code, old string) {
 	if r.sealed {
 		panic(fmt.Sprintf("register %s %s: the worker runs already: register everything before Run", kind, name))
 	}
-	if old, dup := known(); dup {
+	if old != "" {
 		panic(fmt.Sprintf("register %s %s: the name is taken by %s, now %s: call Register once, or give one of them another name with name=", kind, name, old, code))
 	}
 }
@@ -76,17 +78,16 @@ func (r *Registry) admit(kind, name, code string, known func() (string, bool)) {
 func (r *Registry) BindStep(spec *StepSpec, impl any, call StepFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	code := describe(impl)
-	r.admit("step", spec.Name, code, func() (string, bool) {
-		if old := r.steps[spec.Name]; old != nil {
-			return old.code, true
-		}
-		return "", false
-	})
+	s := &boundStep{spec: spec, code: describe(impl), call: call}
+	old := ""
+	if known := r.steps[spec.Name]; known != nil {
+		old = known.code
+	}
+	r.admit("step", spec.Name, s.code, old)
 	if r.steps == nil {
 		r.steps = map[string]*boundStep{}
 	}
-	r.steps[spec.Name] = &boundStep{spec: spec, code: code, call: call}
+	r.steps[spec.Name] = s
 }
 
 // BindWorkflow registers the implementation f of a workflow, whose code is run, unless the workflow
@@ -95,16 +96,14 @@ func (r *Registry) BindWorkflow(d *DefinitionSpec, f any, run Code) {
 	w := &boundWorkflow{def: d, code: describe(f), run: run}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name := d.Name
-	if old := r.workflows[name]; old != nil && old.standIn != nil {
-		return
-	}
-	r.admit("workflow", name, w.code, func() (string, bool) {
-		if old := r.workflows[name]; old != nil {
-			return old.code, true
+	old := ""
+	if known := r.workflows[d.Name]; known != nil {
+		if known.standIn != nil {
+			return
 		}
-		return "", false
-	})
+		old = known.code
+	}
+	r.admit("workflow", d.Name, w.code, old)
 	r.put(w)
 }
 
@@ -149,7 +148,7 @@ func (r *Registry) WorkflowNames() []store.Route {
 	return all
 }
 
-// Rerun returns the policy for automatic reruns of a work
+// Rerun returns the policy for automatic reruns of a workflow.
 func (r *Registry) Rerun(name string) Retry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -159,19 +158,20 @@ func (r *Registry) Rerun(name string) Retry {
 	return Retry{}
 }
 
-// StepRuns returns the routes of the runs that execute steps for other runs, sorted by work If
-// queues is empty, it returns one route for each step with its own queue. Otherwise it returns the
-// routes on the given queues.
+// StepRuns returns the routes of the runs that execute steps for other runs, sorted by
+// workflow. If queues is empty, it returns one route for each step with its own queue. Otherwise it
+// returns the routes on the given queues.
 func (r *Registry) StepRuns(queues []string) []store.Route {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []store.Route
 	for name, s := range r.steps {
-		for _, q := range queues {
-			all = append(all, store.Route{Queue: q, Workflow: event.StepRun(name)})
-		}
+		on := queues
 		if len(queues) == 0 && s.spec.Queue != "" {
-			all = append(all, store.Route{Queue: s.spec.Queue, Workflow: event.StepRun(name)})
+			on = []string{s.spec.Queue}
+		}
+		for _, q := range on {
+			all = append(all, store.Route{Queue: q, Workflow: event.StepRun(name)})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b store.Route) int { return strings.Compare(a.Workflow, b.Workflow) })
@@ -216,19 +216,14 @@ func (r *Registry) Step(name string) (StepFunc, bool) {
 	if name == event.ReadStep {
 		s = reads
 	}
-	if wrap := r.observer.Wrap; wrap != nil {
-		var f StepFunc
-		if s == nil {
-			f = wrap(name, nil, nil)
-		} else {
-			f = wrap(name, s.spec, s.call)
-		}
-		return f, f != nil
-	}
 	if s == nil {
-		return nil, false
+		s = &boundStep{}
 	}
-	return s.call, true
+	f := s.call
+	if wrap := r.observer.Wrap; wrap != nil {
+		f = wrap(name, s.spec, s.call)
+	}
+	return f, f != nil
 }
 
 // HookToken returns the token of a hook. It consists of the ID of the run and a random part.

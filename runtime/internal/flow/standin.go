@@ -19,17 +19,12 @@ const standInTimeout = 200 * 365 * 24 * time.Hour
 func (r *Registry) StandIn(d *DefinitionSpec) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.admit("stand-in for workflow", d.Name, "a stand-in", func() (string, bool) { return "", false })
-	r.put(&boundWorkflow{def: d, code: "a stand-in", standIn: standInPlan(d.Name)})
-}
-
-func standInPlan(name string) *StepPlan {
-	spec := &StepSpec{
-		Name: name, Timeout: standInTimeout,
+	r.admit("stand-in for workflow", d.Name, "", "")
+	r.put(&boundWorkflow{def: d, code: "a stand-in", standIn: NewPlan(&StepSpec{
+		Name: d.Name, Timeout: standInTimeout,
 		Retry: Retry{Attempts: math.MaxInt32, Initial: time.Nanosecond, Max: time.Nanosecond},
 		Fatal: func(error) bool { return true }, // the first failure is final, because a failed workflow is not retried
-	}
-	return NewPlan(spec)
+	})})
 }
 
 // standInProgram returns the code of a run of a workflow that has a stand-in.

@@ -11,21 +11,17 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
 
-// StepSpec describes a step. Generated code creates one StepSpec for each step.
+// StepSpec describes a step. Generated code creates one StepSpec for each step. shim.Policy documents
+// the fields that both types have.
 type StepSpec struct {
 	Name          string
 	Retry         Retry
-	Timeout       time.Duration // timeout of an attempt; 0 means the default
+	Timeout       time.Duration
 	NonIdempotent bool
-	Fatal         func(error) bool // reports whether an error must not be retried; may be nil
-	Queue         string           // queue whose workers execute the step; empty means the queue of the run
-
-	// Result is the type of the step's result, or nil if the step has none.
-	Result reflect.Type
-
-	// Uses returns the limits that an attempt with these arguments uses. It is nil if the step uses
-	// no limits.
-	Uses func(args any) []permits.Use
+	Fatal         func(error) bool
+	Queue         string
+	Uses          func(args any) []permits.Use
+	Result        reflect.Type // nil: the step has no result
 }
 
 // StepFunc is the implementation of a step. Its arguments and result are in their stored form.
@@ -106,9 +102,7 @@ func (s Stream) Name() string {
 
 // Spec returns the description of the stream. It panics for the zero Stream.
 func (s Stream) Spec() *StreamSpec {
-	if s.s == nil {
-		panic(&replay.MisuseError{Text: "workflow: zero Stream: declare it with workflow.NewStream"})
-	}
+	Declared("Stream", s.Name())
 	return s.s
 }
 

@@ -28,10 +28,7 @@ type StepError struct {
 	Step     string // stored name of the step
 	Key      string // key of the step within the run; the name of the step if the context ended before the call
 	Attempts int    // number of attempts that were started
-	// Code is one of "error", "fatal", "panic", "timeout" (of an attempt), "interrupted" (the
-	// worker crashed, and the step is not idempotent or has no attempts left), "cancelled" and
-	// "payload".
-	Code string
+	Code     string
 
 	failure *event.Failure
 	cause   error // ErrCanceled or ErrTimeout of the calling context; nil: another reason
@@ -65,11 +62,8 @@ func (e *StepError) Stack() string {
 // Otherwise it returns the error of the step. That error does not have its original type, but
 // errors.Is and errors.As match its stored type.
 func (e *StepError) Unwrap() error {
-	if e.cause != nil {
+	if e.cause != nil || e.failure == nil {
 		return e.cause
-	}
-	if e.failure == nil {
-		return nil
 	}
 	return &failure.StoredError{F: e.failure}
 }
@@ -88,14 +82,8 @@ type storedStepError struct {
 	Code     string      `json:"code"`
 }
 
-// storeStep returns the stored form of e.
 func storeStep(e *StepError) *event.Failure {
-	data, _ := json.Marshal(storedStepError{e.Run, e.Step, e.Key, e.Attempts, e.Code}) // Marshal cannot fail for strings and numbers
-	f := &event.Failure{Code: e.Code, Type: wireStepError, Message: e.Error(), Data: data}
-	if e.failure != nil {
-		f.Causes = []*event.Failure{e.failure}
-	}
-	return f
+	return StoreError(wireStepError, e.Code, e.Error(), storedStepError{e.Run, e.Step, e.Key, e.Attempts, e.Code}, e.failure)
 }
 
 // StepErrorOf returns the StepError whose stored form is f, or nil if f is another failure.
@@ -107,15 +95,28 @@ func StepErrorOf(f *event.Failure) *StepError {
 	return e
 }
 
-// loadStep sets e from a result of storeStep.
 func loadStep(e *StepError, f *event.Failure) error {
 	var s storedStepError
-	if err := json.Unmarshal(f.Data, &s); err != nil {
-		return err
+	cause, err := LoadError(f, &s)
+	*e = StepError{Run: s.Run, Step: s.Step, Key: s.Key, Attempts: s.Attempts, Code: s.Code, failure: cause}
+	return err
+}
+
+// StoreError returns the stored form of an error. data contains the fields of the error, and its
+// encoding must not fail. cause may be nil.
+func StoreError(typ, code, message string, data any, cause *event.Failure) *event.Failure {
+	b, _ := json.Marshal(data)
+	f := &event.Failure{Code: code, Type: typ, Message: message, Data: b}
+	if cause != nil {
+		f.Causes = []*event.Failure{cause}
 	}
-	*e = StepError{Run: s.Run, Step: s.Step, Key: s.Key, Attempts: s.Attempts, Code: s.Code}
+	return f
+}
+
+// LoadError decodes the data of a result of StoreError, and returns its cause.
+func LoadError(f *event.Failure, data any) (cause *event.Failure, err error) {
 	if len(f.Causes) > 0 {
-		e.failure = f.Causes[0]
+		cause = f.Causes[0]
 	}
-	return nil
+	return cause, json.Unmarshal(f.Data, data)
 }
