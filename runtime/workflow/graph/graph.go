@@ -106,6 +106,11 @@ type Dependency interface{ dependency() dependency }
 
 func (d dependency) dependency() dependency { return d }
 
+func (d dependency) orSkipped() Dependency {
+	d.maybe = true
+	return d
+}
+
 // Source is a *[Node] or a *[NodeRef] with a result of type T.
 type Source[T any] interface {
 	Dependency
@@ -125,35 +130,29 @@ type Node[T any] struct {
 // incompatible change of the workflow. The method Run reports faults of the graph before any node
 // begins.
 func AddNode[T any](g *Graph, id string, run func(workflow.Context) (T, error), needs ...Dependency) *Node[T] {
-	x := &Node[T]{g: g}
-	x.n = g.add(id, reflect.TypeFor[T](), replay.Here(1), needs)
-	x.n.value = func() any { return x.Value() }
-	x.n.run = func(ctx workflow.Context) (err error) {
-		x.result, err = run(ctx)
-		return err
-	}
-	return x
+	return addNode(g, id, replay.Here(1), run, needs)
 }
 
 // AddEach adds a node that calls run for each element of the result of the node over, each in its
 // own branch, as [workflow.Map] does. The result of the node contains the results in the order of
 // the elements.
 func AddEach[A, B any, S ~[]A](g *Graph, id string, over Source[S], run func(workflow.Context, A) (B, error), needs ...Dependency) *Node[[]B] {
-	x := &Node[[]B]{g: g}
-	x.n = g.add(id, reflect.TypeFor[[]B](), replay.Here(1), append([]Dependency{over}, needs...))
-	x.n.value = func() any { return x.Value() }
-	x.n.run = func(ctx workflow.Context) (err error) {
-		x.result, err = workflow.Map(ctx, over.Value(), run)
-		return err
-	}
-	return x
+	return addNode(g, id, replay.Here(1), func(ctx workflow.Context) ([]B, error) {
+		return workflow.Map(ctx, over.Value(), run)
+	}, append([]Dependency{over}, needs...))
 }
 
-func (g *Graph) add(id string, typ reflect.Type, at *replay.Trace, needs []Dependency) *node {
+func addNode[T any](g *Graph, id string, at *replay.Trace, run func(workflow.Context) (T, error), needs []Dependency) *Node[T] {
 	if g.begun {
 		panic(&replay.MisuseError{Text: fmt.Sprintf("graph: node %q is added to a graph that has started: build another graph in a node", id)})
 	}
-	n := &node{id: id, typ: typ, at: at, state: nodeWaits}
+	n := &node{id: id, typ: reflect.TypeFor[T](), at: at, state: nodeWaits}
+	x := &Node[T]{g: g, n: n}
+	n.value = func() any { return x.Value() }
+	n.run = func(ctx workflow.Context) (err error) {
+		x.result, err = run(ctx)
+		return err
+	}
 	for i, d := range needs {
 		if d == nil {
 			panic(&replay.MisuseError{Text: fmt.Sprintf("graph: dependency %d of node %q is nil", i+1, id)})
@@ -164,7 +163,7 @@ func (g *Graph) add(id string, typ reflect.Type, at *replay.Trace, needs []Depen
 	if g.byID[id] == nil {
 		g.byID[id] = n
 	}
-	return n
+	return x
 }
 
 func (x *Node[T]) dependency() dependency { return dependency{g: x.g, id: x.n.id, typ: x.n.typ} }
@@ -208,11 +207,7 @@ func (x *Node[T]) Pointer() *T {
 func (x *Node[T]) Err() error { return x.n.err }
 
 // Maybe returns a dependency that is satisfied even if this node was skipped.
-func (x *Node[T]) Maybe() Dependency {
-	d := x.dependency()
-	d.maybe = true
-	return d
-}
+func (x *Node[T]) Maybe() Dependency { return x.dependency().orSkipped() }
 
 // NodeRef refers to a node of a graph by its ID.
 type NodeRef[T any] struct{ d dependency }
@@ -251,11 +246,7 @@ func (x *NodeRef[T]) Pointer() *T {
 }
 
 // Maybe is like [Node.Maybe].
-func (x *NodeRef[T]) Maybe() Dependency {
-	d := x.d
-	d.maybe = true
-	return d
-}
+func (x *NodeRef[T]) Maybe() Dependency { return x.d.orSkipped() }
 
 // Run executes the graph. It may be called once. If the graph has a fault, Run begins no node and
 // returns a *[Error]. Otherwise it returns the failures of nodes. When Run returns, all nodes that
@@ -288,19 +279,15 @@ func (g *Graph) Run(ctx workflow.Context) error {
 		b := r.branches[i]
 		_, _ = flow.Context(ctx).Branch().Await(flow.Context(ctx).Scope(), b.ended, "branch "+b.path)
 	}
-	if len(g.failures) == 0 {
-		if slices.ContainsFunc(g.nodes, func(n *node) bool { return n.state == nodeWaits }) {
-			return ctx.Err()
-		}
-		return nil // the context has not ended, or has ended after all nodes
-	}
-	if !g.finish {
+	switch {
+	case len(g.failures) > 0 && !g.finish:
 		return g.failures[0]
+	case len(g.failures) == 0 && slices.ContainsFunc(g.nodes, func(n *node) bool { return n.state == nodeWaits }):
+		return ctx.Err()
 	}
-	return errors.Join(g.failures...)
+	return errors.Join(g.failures...) // nil if the context has not ended, or has ended after all nodes
 }
 
-// graphRun is the execution of a graph.
 type graphRun struct {
 	g        *Graph
 	base     string // prefix of the paths of the branches
@@ -308,7 +295,6 @@ type graphRun struct {
 	branches []branch
 }
 
-// branch is the branch of a node.
 type branch struct {
 	path  string
 	ended *replay.Promise
@@ -464,38 +450,28 @@ func goodNodeID(id string) bool {
 func (g *Graph) cycles() (faults []Fault) {
 	const open, done = 1, 2
 	seen := map[*node]int{}
-	type visit struct {
-		n    *node
-		next int // index of the next element of n.needs to visit
-	}
-	for _, from := range g.nodes {
-		if seen[from] != 0 {
-			continue
-		}
-		seen[from] = open
-		for path := []visit{{from, 0}}; len(path) > 0; {
-			at := &path[len(path)-1]
-			if at.next == len(at.n.needs) {
-				seen[at.n] = done
-				path = path[:len(path)-1]
-				continue
-			}
-			d := at.n.needs[at.next]
-			at.next++
-			to := g.byID[d.id]
-			switch {
+	var path []*node
+	var visit func(n *node)
+	visit = func(n *node) {
+		seen[n], path = open, append(path, n)
+		for _, d := range n.needs {
+			switch to := g.byID[d.id]; {
 			case to == nil || d.g != g:
 			case seen[to] == open:
-				first := slices.IndexFunc(path, func(v visit) bool { return v.n == to })
 				var cycle []string
-				for _, v := range path[first:] {
-					cycle = append(cycle, v.n.id)
+				for _, v := range path[slices.Index(path, to):] {
+					cycle = append(cycle, v.id)
 				}
 				faults = append(faults, Fault{Kind: Cycle, Node: to.id, Cycle: append(cycle, to.id)})
 			case seen[to] == 0:
-				seen[to] = open
-				path = append(path, visit{to, 0})
+				visit(to)
 			}
+		}
+		seen[n], path = done, path[:len(path)-1]
+	}
+	for _, n := range g.nodes {
+		if seen[n] == 0 {
+			visit(n)
 		}
 	}
 	return faults
