@@ -100,7 +100,7 @@ var sayMutants = []Mutant{
 		`return event.ItemID(kind + strconv.Quote(name) + ":" + key), true`, `return event.NewItemID(), strconv.Quote(kind+name+key) != ""`,
 		inMemory("TestFLOW6_AnIdempotencyKeyDeliversOnceWhoeverSends")).in("runtime/promises/questions"),
 	working("engine/workflow/key-closed", "what a closed hook has accepted is refused when it is sent again", "runtime/workflow/resume.go",
-		"if !there && err == nil {", "if there = false; !there && err == nil {", inMemory("TestFLOW6_AnUnknownOrClosedTokenIsATypedError")).in("runtime/promises/questions"),
+		"if first == nil && err == nil {", "if first = nil; first == nil && err == nil {", inMemory("TestFLOW6_AnUnknownOrClosedTokenIsATypedError")).in("runtime/promises/questions"),
 
 	reducing("engine/worker/outside-durable", "a step gets a token before the store knows it", "hook.go",
 		"s.releases = append(s.releases, release{seq: seq, open: o})", "s.reveal(o, nil)", "TestSTEP13_ATokenIsGoodAsSoonAsTheCodeHasIt").in("runtime/promises/steps"),

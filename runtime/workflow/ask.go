@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,11 +35,7 @@ func (a Ask[Q, A]) Name() string { return a.name }
 func (a Ask[Q, A]) question() string { return "question of ask " + a.name }
 func (a Ask[Q, A]) reply() string    { return "answer of ask " + a.name }
 
-func (a Ask[Q, A]) declared() {
-	if a.name == "" {
-		panic(&replay.MisuseError{Text: "workflow: zero Ask: declare it with workflow.NewAsk"})
-	}
-}
+func (a Ask[Q, A]) declared() { flow.Declared("Ask", a.name) }
 
 // Handle makes the run answer questions from this call until its end, including questions that
 // arrived earlier. Handle does not wait. A second call for the same ask replaces the first handler.
@@ -60,9 +55,7 @@ func (a Ask[Q, A]) declared() {
 // first. If the run ends in another way, calls that wait for an answer return a [RefusedError].
 func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Context, Q) (A, error)) {
 	a.declared()
-	b := ctx.branch()
-	b.Gate(ctx.scope())
-	b.Handle(a.name, &replay.Handler{
+	ctx.gate().Handle(a.name, &replay.Handler{
 		Validate: func(payload []byte) *event.Failure {
 			var q Q
 			err := flow.Decode(a.question(), payload, &q)
@@ -92,9 +85,7 @@ func (a Ask[Q, A]) Handle(ctx Context, validate func(Q) error, answer func(Conte
 // [Definition.ContinueAsNew]. Later questions go to the new run, or are refused when the run has
 // ended. [Ask.Handle] opens all asks again.
 func CloseAsks(ctx Context) {
-	b := ctx.branch()
-	b.Gate(ctx.scope())
-	b.CloseAsks()
+	ctx.gate().CloseAsks()
 }
 
 // failureOf returns the stored form of err, or nil if err is nil.
@@ -102,11 +93,7 @@ func failureOf(err error) *event.Failure {
 	if err == nil {
 		return nil
 	}
-	code := failure.CodeOf(err)
-	if code == "" {
-		code = event.CodeError
-	}
-	return failure.Encode(err, code)
+	return flow.Failure(err)
 }
 
 // Ask sends a question to a run, or to its continuation, and waits for the answer. During an outage
@@ -128,18 +115,14 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 	var v A
 	h := of.target()
 	payload, err := h.c.limits.Encode(a.question(), q, false)
+	var run RunID
+	if err == nil {
+		run, err = persist(ctx, h.c, "find run", func() (RunID, error) { return h.commandable(ctx, "ask") })
+	}
 	if err != nil {
 		return v, fmt.Errorf("ask %s: %w", a.name, err)
 	}
 	id, keyed := itemOf("ask "+a.name, opts)
-	var run RunID
-	err = h.c.Persist(ctx, "find run", func() (err error) {
-		run, err = h.commandable(ctx, "ask")
-		return err
-	})
-	if err != nil {
-		return v, fmt.Errorf("ask %s: %w", a.name, err)
-	}
 	call := &asking{reader: reader{c: h.c, run: run, what: a.reply(), stream: effects.AnswerStream(id)}, id: id}
 	got, err := call.ask(ctx, &event.Event{Type: event.AskReceived, Name: a.name, Payload: payload}, keyed)
 	switch {
@@ -360,9 +343,7 @@ type RefusedError struct {
 }
 
 // Error returns a text that contains the ask, the run and the reason.
-func (e *RefusedError) Error() string {
-	return e.head() + e.Reason
-}
+func (e *RefusedError) Error() string { return e.head() + e.Reason }
 
 func (e *RefusedError) head() string { return fmt.Sprintf("ask %s: run %s refused: ", e.Ask, e.Run) }
 
@@ -376,14 +357,13 @@ func (e *RefusedError) Is(target error) bool {
 // did.
 func (e *RefusedError) As(target any) bool { return failure.As(e.failure, target) }
 
-// storeRefused returns the stored form of e.
 func storeRefused(e *RefusedError) *event.Failure {
-	return stored(wireRefused, event.CodeRefused, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Ended: e.Ended}, e.failure)
+	return flow.StoreError(wireRefused, event.CodeRefused, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Ended: e.Ended}, e.failure)
 }
 
-// loadRefused sets e from a result of storeRefused.
 func loadRefused(e *RefusedError, f *event.Failure) error {
-	s, cause, err := storedIn(f)
+	var s storedAnswer
+	cause, err := flow.LoadError(f, &s)
 	*e = RefusedError{Run: s.Run, Ask: s.Ask, Ended: s.Ended, failure: cause}
 	e.Reason = strings.TrimPrefix(f.Message, e.head())
 	return err
@@ -401,9 +381,7 @@ type AnswerError struct {
 }
 
 // Error returns a text that contains the ask, the run and the reason.
-func (e *AnswerError) Error() string {
-	return e.head() + e.Reason
-}
+func (e *AnswerError) Error() string { return e.head() + e.Reason }
 
 func (e *AnswerError) head() string { return fmt.Sprintf("ask %s: run %s answered: ", e.Ask, e.Run) }
 
@@ -414,14 +392,13 @@ func (e *AnswerError) Is(target error) bool { return failure.Is(e.failure, targe
 // did.
 func (e *AnswerError) As(target any) bool { return failure.As(e.failure, target) }
 
-// storeAnswer returns the stored form of e.
 func storeAnswer(e *AnswerError) *event.Failure {
-	return stored(wireAnswer, e.Code, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Code: e.Code}, e.failure)
+	return flow.StoreError(wireAnswer, e.Code, e.Error(), storedAnswer{Run: e.Run, Ask: e.Ask, Code: e.Code}, e.failure)
 }
 
-// loadAnswer sets e from a result of storeAnswer.
 func loadAnswer(e *AnswerError, f *event.Failure) error {
-	s, cause, err := storedIn(f)
+	var s storedAnswer
+	cause, err := flow.LoadError(f, &s)
 	*e = AnswerError{Run: s.Run, Ask: s.Ask, Code: s.Code, failure: cause}
 	e.Reason = strings.TrimPrefix(f.Message, e.head())
 	return err
@@ -434,23 +411,4 @@ type storedAnswer struct {
 	Ask   string `json:"ask"`
 	Code  string `json:"code,omitempty"`
 	Ended bool   `json:"ended,omitempty"`
-}
-
-func stored(wire, code, message string, data storedAnswer, cause *event.Failure) *event.Failure {
-	b, _ := json.Marshal(data) // Marshal cannot fail for strings
-	f := &event.Failure{Code: code, Type: wire, Message: message, Data: b}
-	if cause != nil {
-		f.Causes = []*event.Failure{cause}
-	}
-	return f
-}
-
-func storedIn(f *event.Failure) (s storedAnswer, cause *event.Failure, err error) {
-	if err := json.Unmarshal(f.Data, &s); err != nil {
-		return s, nil, err
-	}
-	if len(f.Causes) > 0 {
-		cause = f.Causes[0]
-	}
-	return s, cause, nil
 }

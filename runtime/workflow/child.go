@@ -7,7 +7,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
-	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -36,15 +35,13 @@ type Child[T any] struct {
 // child and returns its result or error. See [Definition.StartChild].
 func (d Definition[In, Out]) Child(ctx Context, in In) (Out, error) {
 	c := d.child(ctx, in, false, nil)
-	if c.op == nil {
-		o := c.outcome()
-		return o.Value, o.Err
+	if c.op != nil {
+		if err := ctx.branch().AwaitChild(c.op); err != nil {
+			var zero Out
+			return zero, err
+		}
 	}
-	if err := ctx.branch().AwaitChild(c.op); err != nil {
-		var zero Out
-		return zero, err
-	}
-	o := c.read(c.op)
+	o := c.outcome()
 	return o.Value, o.Err
 }
 
@@ -68,8 +65,7 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 		p.Resolve(Outcome[Out]{Err: err})
 		return &Child[Out]{Future: &Future[Out]{p: p, path: def.Name}}
 	}
-	b := ctx.branch()
-	b.Gate(ctx.scope())
+	b := ctx.gate()
 	key := b.Key(def.Name)
 	if err := ctx.Err(); err != nil {
 		return fail(err)
@@ -136,40 +132,19 @@ func (d definition) childEvent(ctx Context, in any, opts []ChildOption) (event.E
 	if o.err != nil {
 		return event.Event{}, 0, o.err
 	}
-	payload, err := d.encodeInput(in)
+	payload, err := d.input(ctx.env().Limits, in, ctx.branch().Replaying())
 	if err != nil {
-		return event.Event{}, 0, err
-	}
-	if err := ctx.env().Limits.Check(d.InputName(), len(payload), ctx.branch().Replaying()); err != nil {
 		return event.Event{}, 0, err
 	}
 	d.rank(&o, in, ctx.branch().Spec().Priority)
 	if o.retention == 0 { // the child must be kept for as long as its parent
 		o.retention = ctx.branch().Spec().Retention
 	}
-	due := o.at
-	if o.delay > 0 {
-		if t := Now(ctx).Add(o.delay); t.After(due) {
-			due = t
-		}
-	}
-	uses, slot, permitSlot, err := d.placed(in, o.workflowID, ctx.env().Partitions, ctx.branch().Spec())
-	if err != nil {
-		return event.Event{}, 0, err
-	}
-	fair, share, err := d.share(in)
-	if err != nil {
-		return event.Event{}, 0, err
-	}
+	spec, slot, err := d.spec(&o, in, o.workflowID, Now(ctx), ctx.env().Partitions, ctx.branch().Spec())
 	return event.Event{
-		Name: d.Name, Payload: payload, Close: o.close,
+		Name: d.Name, Payload: payload, Close: o.close, Spec: spec,
 		Active: uint8(o.policy.Active), Finished: uint8(o.policy.Finished),
-		Spec: &event.Spec{
-			Workflow: d.Name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
-			Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartWithin: o.begin, StartAt: event.Instant(due),
-			Uses: uses, Whole: len(permits.Fleet(uses)) > 0, PermitSlot: permitSlot, Fair: fair, Share: share,
-		},
-	}, slot, nil
+	}, slot, err
 }
 
 // admitChild returns a *LimitError if one more child would exceed a limit.
@@ -192,15 +167,10 @@ func (ctx Context) admitChild(workflow string) error {
 
 // childError returns the error of a child that has ended, or nil if it completed.
 func childError(op *replay.Op) error {
-	f := op.Failure
-	if f == nil {
+	if op.Failure == nil {
 		return nil
 	}
-	e := &RunError{Run: op.Next, Workflow: op.Name, Status: StatusFailed, Code: f.Code, Reason: f.Message, Undone: f.Undone, NotUndone: f.NotUndone, failure: f}
-	if op.WasCanceled() {
-		e.Status = StatusCanceled
-	}
-	return e
+	return newRunError(op.Next, op.Name, op.Failure, op.WasCanceled())
 }
 
 // ID returns the ID of the child's run. It is empty if the child was not started. The error of the
@@ -252,13 +222,9 @@ func (c *Child[T]) Cancel(ctx Context, reason string) {
 // Only the code of the same workflow may call ContinueAsNew. It returns a *[PayloadError] if the
 // input cannot be stored.
 func (d Definition[In, Out]) ContinueAsNew(ctx Context, in In) error {
-	def := d.def()
-	ctx.branch()
-	input, err := def.encodeInput(in)
+	def, b := d.def(), ctx.branch()
+	input, err := def.input(ctx.env().Limits, in, b.Replaying())
 	if err != nil {
-		return err
-	}
-	if err := ctx.env().Limits.Check(def.InputName(), len(input), ctx.branch().Replaying()); err != nil {
 		return err
 	}
 	if def.collected() == event.CollectAll {

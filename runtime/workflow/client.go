@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,18 +64,10 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 	if s == nil {
 		panic("workflow: NewClient: the store is nil: open one, for example sqlitestore.Open(\"flows.db\")")
 	}
-	logger := cfg.Logger
-	if logger == nil {
-		logger = slog.Default()
-	}
-	c := &client{store: s, logger: logger, logs: recent.New[RunID, followedLog](mostFollowed), limits: flow.Limits{Max: cfg.MaxPayload, Warn: cfg.WarnPayload, Logger: logger}}
-	c.outage = outage.New(logger, slog.String("by", "client"), 4*persistMost)
-	if c.limits.Max <= 0 {
-		c.limits.Max = DefaultMaxPayload
-	}
-	if c.limits.Warn <= 0 {
-		c.limits.Warn = defaultWarnPayload
-	}
+	logger := cmp.Or(cfg.Logger, slog.Default())
+	c := &client{store: s, logger: logger, outage: outage.New(logger, slog.String("by", "client"), 4*persistMost)}
+	c.logs = recent.New[RunID, followedLog](mostFollowed)
+	c.limits = flow.Limits{Max: cmp.Or(max(cfg.MaxPayload, 0), DefaultMaxPayload), Warn: cmp.Or(max(cfg.WarnPayload, 0), defaultWarnPayload), Logger: logger}
 	c.face = Client(flow.NewClient(c))
 	return &c.face
 }
@@ -88,7 +81,6 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Check returns ErrClientClosed if the client is closed.
 func (c *client) Check() error {
 	if c.closed.Load() {
 		return ErrClientClosed
@@ -145,27 +137,6 @@ func (c *client) loadAll(ctx context.Context, loads []store.Load) ([]store.Loade
 	return c.store.Load(ctx, loads)
 }
 
-// lastEvent reads the last event of a log with n frames.
-func (c *client) lastEvent(ctx context.Context, run RunID, n uint64) (*event.Event, error) {
-	l, err := c.load(ctx, store.Load{Run: run, After: n - 1, Limit: 1})
-	if err != nil {
-		return nil, err
-	}
-	if len(l.Frames) == 0 {
-		return nil, &EventError{Run: run, Frame: n, Err: event.ErrCorrupt}
-	}
-	return lastOf(run, l.Frames[0], n)
-}
-
-// lastOf decodes frame n of a run and returns its last event.
-func lastOf(run RunID, frame []byte, n uint64) (*event.Event, error) {
-	f, err := event.DecodeFrame(frame)
-	if err != nil {
-		return nil, &EventError{Run: run, Frame: n, Err: err}
-	}
-	return &f.Events[len(f.Events)-1], nil
-}
-
 // OnBehalfOf returns a context that carries the name of the person or system for which a program
 // acts, for example of an operator who has logged in. The logs of runs record the name as
 // event.Event.By for all requests made with this context: starts, reruns, commands such as
@@ -196,11 +167,7 @@ func (h *hosts) add(host localstart.Host) (leave func()) {
 func (h *hosts) change(f func([]localstart.Host) []localstart.Host) {
 	for {
 		before := h.all.Load()
-		var all []localstart.Host
-		if before != nil {
-			all = slices.Clone(*before)
-		}
-		all = f(all)
+		all := f(slices.Clone(h.list()))
 		if h.all.CompareAndSwap(before, &all) {
 			return
 		}
@@ -318,17 +285,13 @@ func (c *client) createAlone(ctx context.Context, starts []*localstart.Start, wh
 // request sends starts to the store. It retries starts that share a run during an outage, because a
 // start that the caller retried might join a run twice. The store recognizes a repeated start for
 // the time Horizon.
-func (c *client) request(ctx context.Context, starts []store.Create) (created []store.Created, err error) {
+func (c *client) request(ctx context.Context, starts []store.Create) ([]store.Created, error) {
 	if starts[0].Collect == nil {
 		return c.store.Create(ctx, starts)
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.Horizon/2)
 	defer cancel()
-	err = c.Persist(ctx, "start a run", func() (err error) {
-		created, err = c.store.Create(ctx, starts)
-		return err
-	})
-	return created, err
+	return persist(ctx, c, "start a run", func() ([]store.Created, error) { return c.store.Create(ctx, starts) })
 }
 
 // atOnce is the number of concurrent requests of one call, if the store has no request for many
@@ -343,19 +306,18 @@ func (c *Client) Infos(ctx context.Context, runs ...RunID) (infos []RunInfo, err
 	infos, errs = make([]RunInfo, len(runs)), make([]error, len(runs))
 	loaded, err := c.inner().records(ctx, runs)
 	for i, run := range runs {
-		if err == nil {
-			infos[i], errs[i] = infoOf(&loaded[i].Record), loaded[i].Err
-		} else {
-			errs[i] = err
+		if errs[i] = err; err == nil {
+			errs[i] = loaded[i].Err
 		}
 		if errs[i] != nil {
-			infos[i], errs[i] = RunInfo{}, fmt.Errorf("get info of run %s: %w", run, errs[i])
+			errs[i] = fmt.Errorf("get info of run %s: %w", run, errs[i])
+		} else {
+			infos[i] = infoOf(&loaded[i].Record)
 		}
 	}
 	return infos, errs
 }
 
-// CancelMany requests the cancellation of several runs. It returns an error or nil for each run.
 func (c *client) CancelMany(ctx context.Context, reason string, runs []RunID) []error {
 	return c.cancelMany(ctx, reason, runs, c.refuseInternals(ctx, "cancel", runs))
 }
@@ -380,7 +342,8 @@ func (c *client) cancelMany(ctx context.Context, reason string, runs []RunID, er
 			defer func() { <-places }()
 			// All cancel requests for a run have the same ID, so that only the first one is
 			// recorded.
-			errs[i] = c.deliver(ctx, run, store.Item{ID: "cancel", Scope: store.ScopeChain}, &event.Event{Type: event.CancelRequested, Reason: reason})
+			item := store.Item{ID: "cancel", Scope: store.ScopeChain}
+			errs[i] = c.deliver(ctx, run, item, &event.Event{Type: event.CancelRequested, Reason: reason}, time.Time{})
 		})
 	}
 	all.Wait()
@@ -452,11 +415,8 @@ func startedWith(l *store.Loaded, input []byte) (bool, error) {
 	if l.Err != nil {
 		return false, l.Err
 	}
-	f, err := event.DecodeFrame(slices.Concat(l.Frames...))
-	if err != nil {
-		return false, &EventError{Run: l.Record.Run, Frame: 1, Err: err}
-	}
-	return equalJSON(f.Events[0].Payload, input), nil
+	events, err := (&logReader{run: l.Record.Run}).events(l.Frames)
+	return err == nil && equalJSON(events[0].Payload, input), err
 }
 
 // equalJSON reports whether two encoded values are equal. Each may be empty. It ignores white

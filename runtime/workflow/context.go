@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -39,12 +40,17 @@ func (ctx Context) branch() *replay.Branch { return flow.Context(ctx).Branch() }
 func (ctx Context) scope() *replay.Scope   { return flow.Context(ctx).Scope() }
 func (ctx Context) env() *flow.Env         { return flow.Context(ctx).Env() }
 
-// encode returns the stored form of a value that workflow code has passed.
+// gate begins a durable operation, see replay.Branch.Gate. It returns the branch.
+func (ctx Context) gate() *replay.Branch {
+	b := ctx.branch()
+	b.Gate(ctx.scope())
+	return b
+}
+
 func (ctx Context) encode(what string, v any) ([]byte, error) {
 	return flow.Context(ctx).Encode(what, v)
 }
 
-// within returns a copy of the context with another scope.
 func (ctx Context) within(s *replay.Scope) Context { return Context(flow.Context(ctx).Within(s)) }
 
 // Err returns nil if the context has not ended, and ErrCanceled or ErrTimeout if it has.
@@ -176,13 +182,9 @@ type Identity struct {
 func (i *Identity) Singleton() bool { return strings.HasPrefix(i.WorkflowID, i.Workflow+":") }
 
 func identityOf(id RunID, spec *event.Spec, created time.Time) Identity {
-	root := spec.Root
-	if root == "" {
-		root = id
-	}
 	return Identity{
 		ID: id, WorkflowID: spec.WorkflowID, Workflow: spec.Workflow, Queue: spec.Queue, Tags: maps.Clone(spec.Tags),
-		Parent: spec.Parent, Root: root, Depth: spec.Depth, CreatedAt: created,
+		Parent: spec.Parent, Root: cmp.Or(spec.Root, id), Depth: spec.Depth, CreatedAt: created,
 	}
 }
 
@@ -203,8 +205,7 @@ func LogLength(ctx Context) int { return ctx.branch().LogLength() }
 // line may be lost or repeated.
 func Logger(ctx Context) *slog.Logger {
 	b := ctx.branch()
-	base := ctx.env().Logger.Handler()
-	return slog.New(&replaySilent{Handler: base, replaying: b.Replaying}).
+	return slog.New(&replaySilent{Handler: ctx.env().Logger.Handler(), replaying: b.Replaying}).
 		With("run", string(b.Run().ID()), "workflow", b.Spec().Workflow)
 }
 
@@ -234,16 +235,13 @@ func Now(ctx Context) time.Time { return ctx.branch().Now() }
 // change it. Sleep returns at once if d is not positive. If ctx ends first, Sleep returns
 // ErrCanceled or ErrTimeout.
 func Sleep(ctx Context, d time.Duration) error {
-	b := ctx.branch()
-	b.Gate(ctx.scope()) // before the current time is read, because it may advance the time
+	b := ctx.gate() // before the current time is read, because it may advance the time
 	return b.Sleep(ctx.scope(), b.Until(d))
 }
 
 // SleepUntil blocks until t, like [Sleep].
 func SleepUntil(ctx Context, t time.Time) error {
-	b := ctx.branch()
-	b.Gate(ctx.scope())
-	return b.Sleep(ctx.scope(), t)
+	return ctx.gate().Sleep(ctx.scope(), t)
 }
 
 // Rand returns the random number generator of the branch. Its seed is derived from the ID of the
@@ -261,10 +259,8 @@ func UUID(ctx Context) string { return ctx.branch().UUID() }
 // returns the recorded value, decoded from its stored form, or the recorded error. f must not block
 // or call durable operations. Code that can fail or that takes time belongs in a step.
 func Record[T any](ctx Context, f func() (T, error)) (T, error) {
-	var zero T
-	b := ctx.branch()
-	b.Gate(ctx.scope())
-	payload, failed := b.Record(func() ([]byte, *event.Failure) {
+	var v T
+	payload, failed := ctx.gate().Record(func() ([]byte, *event.Failure) {
 		v, err := f()
 		if err != nil {
 			return nil, failure.Encode(err, event.CodeError)
@@ -276,9 +272,8 @@ func Record[T any](ctx Context, f func() (T, error)) (T, error) {
 		return b, nil
 	})
 	if failed != nil {
-		return zero, &failure.StoredError{F: failed}
+		return v, &failure.StoredError{F: failed}
 	}
-	var v T
 	err := flow.Decode("recorded value", payload, &v)
 	return v, err
 }
@@ -313,11 +308,7 @@ func AtLeast(n int) VersionOption { return func(o *versionOptions) { o.min = n }
 // contain, because the version is too old or the code was rolled back, the run is blocked. Version
 // panics if latest is less than 1 or less than the argument of AtLeast.
 func Version(ctx Context, change string, latest int, opts ...VersionOption) int {
-	b := ctx.branch()
-	var o versionOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
+	b, o := ctx.branch(), optionsOf(opts)
 	switch {
 	case change == "":
 		panic(&replay.MisuseError{Text: "workflow: Version: the name of the change is empty"})

@@ -24,12 +24,7 @@ func WithHold() StartOption { return WithHoldFor(event.DefaultHold) }
 
 // WithHoldFor is like [WithHold], but the run must be released within d, which must be positive.
 func WithHoldFor(d time.Duration) StartOption {
-	return startOption(func(r *runOptions) {
-		if d <= 0 {
-			r.err = fmt.Errorf("WithHoldFor(%v): the duration must be positive", d)
-		}
-		r.hold = d
-	})
+	return startOption(func(r *runOptions) { r.hold = r.positive("WithHoldFor", d) })
 }
 
 // WithDebug starts the run in debug mode: its code stops before its first durable operation. Each
@@ -116,10 +111,7 @@ func (c *client) pausing(claimed *store.ClaimedRun, l *store.Loaded) (*store.Com
 		if (e.Type == event.RunPaused) == state.Paused {
 			continue // the request has no effect
 		}
-		e.Item, e.Seq, e.Time = item.ID, state.Seq+1, event.Instant(c.store.Clock().Now())
-		if e.Time.Before(state.Time) {
-			e.Time = state.Time
-		}
+		e.Item, e.Seq, e.Time = item.ID, state.Seq+1, later(event.Instant(c.store.Clock().Now()), state.Time)
 		if err := state.Apply(e); err != nil {
 			return nil, err
 		}
@@ -171,20 +163,13 @@ func (h *Handle) spec(ctx context.Context, verb string) (RunID, *event.Spec, Sta
 	if err != nil {
 		return id, nil, "", fmt.Errorf("%s: run %s: %w", verb, id, err)
 	}
-	if len(l.Frames) == 0 {
-		return id, nil, "", fmt.Errorf("%s: %w", verb, &EventError{Run: id, Frame: 1, Err: event.ErrCorrupt})
-	}
-	f, err := event.DecodeFrame(l.Frames[0])
-	if err == nil && f.Events[0].Spec == nil {
-		err = event.ErrCorrupt
-	}
+	events, err := (&logReader{run: id}).events(l.Frames)
 	if err != nil {
-		return id, nil, "", fmt.Errorf("%s: %w", verb, &EventError{Run: id, Frame: 1, Err: err})
+		return id, nil, "", fmt.Errorf("%s: %w", verb, err)
 	}
-	return id, f.Events[0].Spec, l.Record.Status, nil
+	return id, events[0].Spec, l.Record.Status, nil
 }
 
-// order puts a command into the inbox of the run.
 func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []CommandOption) error {
 	o, err := commandOf(verb, opts)
 	if err != nil {
@@ -196,7 +181,7 @@ func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []
 	}
 	run, err := h.commandable(ctx, verb)
 	if err == nil {
-		err = h.c.deliver(ctx, run, store.Item{ID: id, Scope: store.ScopeChain}, &event.Event{Type: typ, Reason: o.reason})
+		err = h.c.deliver(ctx, run, store.Item{ID: id, Scope: store.ScopeChain}, &event.Event{Type: typ, Reason: o.reason}, time.Time{})
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
@@ -204,7 +189,6 @@ func (h *Handle) order(ctx context.Context, verb string, typ event.Type, opts []
 	return nil
 }
 
-// commandOf returns the options of a command.
 func commandOf(verb string, opts []CommandOption) (o commandOptions, err error) {
 	for _, opt := range opts {
 		opt.command(&o)
@@ -240,14 +224,14 @@ func Reason(text string) CommandOption { return reasonOption(text) }
 // recorded.
 const terminateItem event.ItemID = "terminate"
 
-// terminate ends the run without executing its code, see ops.Client.Terminate.
-func (h *Handle) terminate(ctx context.Context, reason string) error {
-	if err := store.CheckText("reason", reason, store.MaxReason); err != nil {
-		return fmt.Errorf("terminate: %w", err)
-	}
-	run, err := h.commandable(ctx, "terminate")
+// Terminate ends a run without executing its code, see ops.Client.Terminate.
+func (c *client) Terminate(ctx context.Context, run RunID, reason string) error {
+	err := store.CheckText("reason", reason, store.MaxReason)
 	if err == nil {
-		err = h.c.terminate(ctx, run, &event.Event{Type: event.CancelRequested, Name: event.Terminate, Reason: reason})
+		run, err = c.handle(run).commandable(ctx, "terminate")
+	}
+	if err == nil {
+		err = c.terminate(ctx, run, &event.Event{Type: event.CancelRequested, Name: event.Terminate, Reason: reason})
 	}
 	if err != nil {
 		return fmt.Errorf("terminate: %w", err)
@@ -319,10 +303,7 @@ func (c *client) terminating(ctx context.Context, claimed *store.ClaimedRun, l *
 	}
 	state := readable(l.Frames)
 	state.Seq = claimed.Seq
-	now := c.store.Clock().Now()
-	if now.Before(state.Time) {
-		now = state.Time
-	}
+	now := later(c.store.Clock().Now(), state.Time)
 	var end *event.Event
 	var late []event.ItemID
 	for _, item := range l.Inbox {
@@ -346,6 +327,13 @@ func (c *client) terminating(ctx context.Context, claimed *store.ClaimedRun, l *
 		return nil, err
 	}
 	return endCommit(claimed, state, []event.Event{*end}, l.Inbox)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // readable returns the state of a log up to the first frame that cannot be read.

@@ -171,16 +171,16 @@ func (d Definition[In, Out]) GetByID(c *Client, workflowID string) *Run[Out] {
 	return &Run[Out]{Handle: c.RunByID(workflowID).of(d.def(), false), def: d.def()}
 }
 
-// input returns the stored form of an input. It returns an error if the input is too large.
-func (d definition) input(c *client, in any) ([]byte, error) {
+// input returns the stored form of an input. It returns an error if the input is too large. If quiet
+// is set, it does not log a large input.
+func (d definition) input(l *flow.Limits, in any, quiet bool) ([]byte, error) {
 	data, err := d.encodeInput(in)
 	if err != nil {
 		return nil, err
 	}
-	return data, c.limits.Check(d.InputName(), len(data), false)
+	return data, l.Check(d.InputName(), len(data), quiet)
 }
 
-// encodeInput returns the stored form of an input.
 func (d definition) encodeInput(in any) ([]byte, error) {
 	switch in.(type) {
 	case None, *None:
@@ -247,7 +247,7 @@ func (d definition) start(ctx context.Context, c *client, in any, opts []StartOp
 	if o.err != nil {
 		return nil, o.err
 	}
-	payload, err := d.input(c, in)
+	payload, err := d.input(&c.limits, in, false)
 	if err != nil {
 		return nil, err
 	}
@@ -255,27 +255,21 @@ func (d definition) start(ctx context.Context, c *client, in any, opts []StartOp
 	if err != nil {
 		return nil, err
 	}
-	collect := d.collecting(in)
 	key := o.workflowID
-	if collect != nil {
-		key = collect.Key
-	}
-	uses, slot, permitSlot, err := d.placed(in, key, c.store.Partitions(), &event.Spec{})
-	if err == nil {
-		err = c.overweight(ctx, uses, slot, permitSlot)
-	}
-	if err != nil {
-		return nil, err
-	}
-	fair, share, err := d.share(in)
-	if err != nil {
-		return nil, err
+	var collect *store.Collect
+	if g := d.Collect; g != nil {
+		key = d.Name + ":" + g.Key(in)
+		collect = &store.Collect{Key: key, Keep: g.All, Quiet: g.Quiet, Most: g.Most, Full: g.Full}
 	}
 	now := c.store.Clock().Now()
-	startAt := o.at
-	if t := now.Add(o.delay); o.delay > 0 && t.After(startAt) {
-		startAt = t
+	spec, slot, err := d.spec(&o, in, key, now, c.store.Partitions(), &event.Spec{})
+	if err == nil {
+		err = c.overweight(ctx, spec, slot)
 	}
+	if err != nil {
+		return nil, err
+	}
+	spec.Hold, spec.Debug = o.hold, o.debug
 	s := &localstart.Start{
 		Create: store.Create{
 			Run: event.NewRunID(now, slot), WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
@@ -283,16 +277,12 @@ func (d definition) start(ctx context.Context, c *client, in any, opts []StartOp
 			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
 		},
 		Event: event.Event{
-			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), Payload: payload, By: flow.Behalf(ctx), // rounded as in the stored form
-			Spec: &event.Spec{
-				Workflow: d.Name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags,
-				Timeout: o.timeout, Retention: o.retention, Priority: o.priority, StartWithin: o.begin,
-				StartAt: event.Instant(startAt), Hold: o.hold, Debug: o.debug, Uses: uses, Whole: len(permits.Fleet(uses)) > 0, PermitSlot: permitSlot, Fair: fair, Share: share,
-			},
+			Seq: 1, Type: event.RunCreated, Time: now.UTC().Truncate(time.Millisecond), // rounded as in the stored form
+			Payload: payload, By: flow.Behalf(ctx), Spec: spec,
 		},
 		SameInput: o.same, Answered: make(chan struct{}),
 	}
-	permits.Take(&s.Create, s.Event.Spec)
+	permits.Take(&s.Create, spec)
 	if o.hold > 0 {
 		s.Create.Status, s.Create.Delay = StatusHeld, o.hold
 	}
@@ -300,7 +290,7 @@ func (d definition) start(ctx context.Context, c *client, in any, opts []StartOp
 		s.Create.Cancel, err = effects.Replaced(s.Create.Run)
 	}
 	if collect != nil {
-		s.Create.Collect, s.Event.Payload, s.Event.Spec.Collect = collect, nil, d.collected()
+		s.Create.Collect, s.Event.Payload, spec.Collect = collect, nil, d.collected()
 		item, err := effects.Input(s.Create.Run, payload, s.Event.By)
 		s.Create.Items = []store.Item{item}
 		return s, err
@@ -313,14 +303,14 @@ func (d definition) start(ctx context.Context, c *client, in any, opts []StartOp
 // declared the limit, or if another run takes the permits because of a workflow ID. A configuration
 // in the store takes precedence, but overweight reads it only if the start exceeds the declaration
 // in this process.
-func (c *client) overweight(ctx context.Context, uses []event.Use, slot uint16, permitSlot int) error {
-	for _, u := range permits.Stored(permits.Fleet(uses)) {
+func (c *client) overweight(ctx context.Context, spec *event.Spec, slot uint16) error {
+	for _, u := range permits.Stored(permits.Fleet(spec.Uses)) {
 		most := permits.Default(u.Name).AtOnce
 		if most == 0 || u.Weight <= most {
 			continue
 		}
-		if permitSlot != 0 {
-			slot = uint16(permitSlot - 1)
+		if spec.PermitSlot != 0 {
+			slot = uint16(spec.PermitSlot - 1)
 		}
 		limiter, ok := store.As[store.Limiter](c.store)
 		if !ok {
@@ -344,15 +334,6 @@ func (c *client) overweight(ctx context.Context, uses []event.Use, slot uint16, 
 		}
 	}
 	return nil
-}
-
-// collecting returns how a start with this input shares its run, or nil if it does not.
-func (d definition) collecting(in any) *store.Collect {
-	g := d.Collect
-	if g == nil {
-		return nil
-	}
-	return &store.Collect{Key: d.Name + ":" + g.Key(in), Keep: g.All, Quiet: g.Quiet, Most: g.Most, Full: g.Full}
 }
 
 // collected returns how the inputs of several starts form the input of their run.
@@ -406,31 +387,39 @@ func (d definition) share(in any) (key string, share int, err error) {
 	return key, share, store.CheckShare(key, share)
 }
 
-// placed returns the limits that a run with this input uses, without limits that the runs above it
-// already hold.
+// spec returns the Spec of a run that is started now with this input. Its limits do not include
+// those that the runs above it, whose Spec is by, already hold.
 //
-// slot is the slot in which the run must be created. The workflow ID determines it, or otherwise
-// the limits: if a run takes its permits in the action in which a worker claims it, it must be in
-// the partition of the limits. If the workflow ID determines another partition, permitSlot is the
-// value of event.Spec.PermitSlot.
-func (d definition) placed(in any, workflowID string, partitions int, by *event.Spec) (uses []event.Use, slot uint16, permitSlot int, err error) {
+// slot is the slot in which the run must be created. The workflow ID or the key of a shared run
+// determines it, or otherwise the limits: if a run takes its permits in the action in which a worker
+// claims it, it must be in the partition of the limits. If the key determines another partition,
+// another run takes the permits, see event.Spec.PermitSlot.
+func (d definition) spec(o *runOptions, in any, key string, now time.Time, partitions int, by *event.Spec) (s *event.Spec, slot uint16, err error) {
+	s = &event.Spec{
+		Workflow: d.Name, Queue: o.queue, WorkflowID: o.workflowID, Tags: o.tags, Timeout: o.timeout,
+		Retention: o.retention, Priority: o.priority, StartWithin: o.begin, StartAt: event.Instant(o.at),
+	}
+	if o.delay > 0 {
+		s.StartAt = event.Instant(later(now.Add(o.delay), o.at))
+	}
+	if s.Fair, s.Share, err = d.share(in); err != nil {
+		return nil, 0, err
+	}
 	slot = event.RandomSlot()
-	if workflowID != "" {
-		slot = event.SlotOf(workflowID)
+	if key != "" {
+		slot = event.SlotOf(key)
 	}
 	if d.Uses == nil {
-		return nil, slot, 0, nil
+		return s, slot, nil
 	}
 	uses, home, err := permits.Merge(d.Uses(in))
-	uses = permits.Missing(uses, by)
-	switch {
-	case err != nil || len(uses) == 0:
-		return nil, slot, 0, err
-	case len(permits.Fleet(uses)) == 0: // the limits apply to each worker, so the run may be in any partition
-	case workflowID == "":
+	s.Uses = permits.Missing(uses, by)
+	switch s.Whole = len(permits.Fleet(s.Uses)) > 0; {
+	case !s.Whole: // limits that apply to each worker allow the run to be in any partition
+	case key == "":
 		slot = home
 	case int(slot)%partitions != int(home)%partitions:
-		permitSlot = int(home) + 1
+		s.PermitSlot = int(home) + 1
 	}
-	return uses, slot, permitSlot, nil
+	return s, slot, err
 }

@@ -16,44 +16,20 @@ import (
 
 var _ flow.Engine = (*client)(nil)
 
-// Store returns the store of the client.
-func (c *client) Store() store.Store { return c.store }
+// The exported methods of client implement flow.Engine, which documents them.
 
-// Logger returns the logger of the client.
-func (c *client) Logger() *slog.Logger { return c.logger }
+func (c *client) Store() store.Store                       { return c.store }
+func (c *client) Logger() *slog.Logger                     { return c.logger }
+func (c *client) Limits() *flow.Limits                     { return &c.limits }
+func (c *client) ScheduleCode() flow.Code                  { return scheduleCode }
+func (c *client) AddHost(h localstart.Host) (leave func()) { return c.hosts.add(h) }
 
-// CheckPayload returns an error if a payload is larger than the limit of the client.
 func (c *client) CheckPayload(kind, name string, size int) error {
 	l := &c.limits
 	if size <= l.Warn && size <= l.Max {
 		return nil // return early to avoid building the name
 	}
 	return l.Check(kind+name, size, false)
-}
-
-// Limits returns the limits of the size of payloads.
-func (c *client) Limits() *flow.Limits { return &c.limits }
-
-// ScheduleCode returns the code of the runs that implement schedules.
-func (c *client) ScheduleCode() flow.Code { return scheduleCode }
-
-// AddHost registers a worker with the client.
-func (c *client) AddHost(h localstart.Host) (leave func()) { return c.hosts.add(h) }
-
-// EndUnserved ends a run that was asked to cancel and has not begun, if no worker serves it.
-func (c *client) EndUnserved(ctx context.Context, run RunID) (ended bool, err error) {
-	runs, err := c.endUnserved(ctx, run)
-	return len(runs) > 0, err
-}
-
-// Terminate ends a run without executing its code.
-func (c *client) Terminate(ctx context.Context, run RunID, reason string) error {
-	return c.handle(run).terminate(ctx, reason)
-}
-
-// Orders returns the requests to an open run that its log contains.
-func (c *client) Orders(ctx context.Context, run RunID) (flow.Orders, error) {
-	return c.handle(run).orders(ctx)
 }
 
 // InternalRunError reports that a run is internal to the runtime. Such a run executes a step, holds
@@ -234,8 +210,5 @@ func (c *client) delays(ctx context.Context, first *event.Frame, r *store.Record
 		return last.Due.Equal(r.Due), nil
 	}
 	l, err := c.load(ctx, store.Load{Run: r.Run})
-	if err != nil {
-		return false, err
-	}
-	return !readable(l.Frames).Delayed.IsZero(), nil
+	return err == nil && !readable(l.Frames).Delayed.IsZero(), err
 }

@@ -3,7 +3,6 @@ package workflow
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -89,41 +88,33 @@ type DeadlockError = replay.DeadlockError
 // BranchWait describes what one branch waited for.
 type BranchWait = replay.BranchWait
 
-// Wire names of the error types of this package, as stored in logs.
+// Wire names of those error types whose stored form this package writes.
 const (
-	wireRunError    = "flowgen.RunError"
-	wireLimitError  = "flowgen.LimitError"
-	wireActiveError = "flowgen.ActiveRunError"
-	wireFinished    = "flowgen.FinishedRunError"
-	wireConflict    = "flowgen.TokenConflictError"
-	wireRefused     = "flowgen.RefusedError"
-	wireAnswer      = "flowgen.AnswerError"
-	wireInvalid     = "flowgen.InvalidError"
+	wireRunError = "flowgen.RunError"
+	wireConflict = "flowgen.TokenConflictError"
+	wireRefused  = "flowgen.RefusedError"
+	wireAnswer   = "flowgen.AnswerError"
 )
 
 func init() {
 	failure.RegisterType(reflect.TypeFor[*RunError](), wireRunError)
-	failure.RegisterType(reflect.TypeFor[*LimitError](), wireLimitError)
-	failure.RegisterType(reflect.TypeFor[*ActiveRunError](), wireActiveError)
-	failure.RegisterType(reflect.TypeFor[*FinishedRunError](), wireFinished)
+	failure.RegisterType(reflect.TypeFor[*LimitError](), "flowgen.LimitError")
+	failure.RegisterType(reflect.TypeFor[*ActiveRunError](), "flowgen.ActiveRunError")
+	failure.RegisterType(reflect.TypeFor[*FinishedRunError](), "flowgen.FinishedRunError")
 	failure.RegisterType(reflect.TypeFor[*TokenConflictError](), wireConflict)
 	failure.RegisterType(reflect.TypeFor[*RefusedError](), wireRefused)
 	failure.RegisterType(reflect.TypeFor[*AnswerError](), wireAnswer)
-	failure.RegisterType(reflect.TypeFor[*InvalidError](), wireInvalid)
+	failure.RegisterType(reflect.TypeFor[*InvalidError](), "flowgen.InvalidError")
 	failure.RegisterType(reflect.TypeFor[*DeadlockError](), replay.TypeDeadlock)
 	failure.RegisterForm(storeRun, loadRun)
 	failure.RegisterForm(storeRefused, loadRefused)
 	failure.RegisterForm(storeAnswer, loadAnswer)
 	failure.RegisterForm(storeTokenConflict, nil)
 	failure.RegisterForm(storeRefusal, nil)
-	failure.RegisterSentinel("flowgen.ErrHookNotFound", ErrHookNotFound)
-	failure.RegisterSentinel("flowgen.ErrHookDisposed", ErrHookDisposed)
-	failure.RegisterSentinel("flowgen.ErrHookAnswered", ErrHookAnswered)
-	failure.RegisterSentinel("flowgen.ErrRunNotFound", ErrRunNotFound)
-	failure.RegisterSentinel("flowgen.ErrRunTerminal", ErrRunTerminal)
-	failure.RegisterSentinel("flowgen.ErrStreamClosed", ErrStreamClosed)
-	failure.RegisterSentinel("flowgen.ErrReceiveTimeout", ErrReceiveTimeout)
 	for name, err := range map[string]error{
+		"flowgen.ErrHookNotFound": ErrHookNotFound, "flowgen.ErrHookDisposed": ErrHookDisposed, "flowgen.ErrHookAnswered": ErrHookAnswered,
+		"flowgen.ErrRunNotFound": ErrRunNotFound, "flowgen.ErrRunTerminal": ErrRunTerminal,
+		"flowgen.ErrStreamClosed": ErrStreamClosed, "flowgen.ErrReceiveTimeout": ErrReceiveTimeout,
 		"context.Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded,
 		"io.EOF": io.EOF, "io.ErrUnexpectedEOF": io.ErrUnexpectedEOF, "io.ErrClosedPipe": io.ErrClosedPipe,
 		"io.ErrNoProgress": io.ErrNoProgress, "io.ErrShortBuffer": io.ErrShortBuffer, "io.ErrShortWrite": io.ErrShortWrite,
@@ -181,14 +172,6 @@ func FailedStepOf(f *event.Failure) *FailedStep {
 	return nil
 }
 
-// storedError returns an error for a stored failure. It returns nil if f is nil.
-func storedError(f *event.Failure) error {
-	if f == nil {
-		return nil
-	}
-	return &failure.StoredError{F: f}
-}
-
 // RunError is the error of Result and Execute for a run that did not complete. errors.Is and
 // errors.As also match the error that the workflow returned, as they do for [StepError].
 type RunError struct {
@@ -209,6 +192,18 @@ type RunError struct {
 	Undone, NotUndone []string
 
 	failure *event.Failure
+}
+
+// newRunError returns the error of a run that has failed or was canceled. f may be nil.
+func newRunError(run RunID, workflow string, f *event.Failure, canceled bool) *RunError {
+	e := &RunError{Run: run, Workflow: workflow, Status: StatusFailed, failure: f}
+	if canceled {
+		e.Status = StatusCanceled
+	}
+	if f != nil {
+		e.Code, e.Reason, e.Undone, e.NotUndone = f.Code, f.Message, f.Undone, f.NotUndone
+	}
+	return e
 }
 
 // Error returns a text that contains the run, its workflow and status, the reason, and the
@@ -253,17 +248,16 @@ func (e *RunError) As(target any) bool { return failure.As(e.failure, target) }
 //	for inner := failed; errors.As(inner.Unwrap(), &inner); {
 //		failed = inner // after the loop, the run that failed first
 //	}
-func (e *RunError) Unwrap() error { return storedError(e.failure) }
+func (e *RunError) Unwrap() error {
+	if e.failure == nil {
+		return nil
+	}
+	return &failure.StoredError{F: e.failure}
+}
 
-// storeRun returns the stored form of e.
 func storeRun(e *RunError) *event.Failure {
 	// Reason is not stored separately, because it is part of the message.
-	data, _ := json.Marshal(storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Undone, e.NotUndone}) // Marshal cannot fail for strings
-	f := &event.Failure{Code: e.Code, Type: wireRunError, Message: e.Error(), Data: data}
-	if e.failure != nil {
-		f.Causes = []*event.Failure{e.failure}
-	}
-	return f
+	return flow.StoreError(wireRunError, e.Code, e.Error(), storedRunError{e.Run, e.Workflow, e.Status, e.Code, e.Undone, e.NotUndone}, e.failure)
 }
 
 type storedRunError struct {
@@ -276,19 +270,13 @@ type storedRunError struct {
 	NotUndone []string `json:"notUndone,omitempty"`
 }
 
-// loadRun sets e from a result of storeRun.
 func loadRun(e *RunError, f *event.Failure) error {
 	var s storedRunError
-	if err := json.Unmarshal(f.Data, &s); err != nil {
-		return err
-	}
-	*e = RunError{Run: s.Run, Workflow: s.Workflow, Status: s.Status, Code: s.Code, Undone: s.Undone, NotUndone: s.NotUndone}
+	cause, err := flow.LoadError(f, &s)
+	*e = RunError{Run: s.Run, Workflow: s.Workflow, Status: s.Status, Code: s.Code, Undone: s.Undone, NotUndone: s.NotUndone, failure: cause}
 	head, tail := e.around()
 	e.Reason = strings.TrimSuffix(strings.TrimPrefix(f.Message, head), tail)
-	if len(f.Causes) > 0 {
-		e.failure = f.Causes[0]
-	}
-	return nil
+	return err
 }
 
 // wrongWorkflow returns an error that contains the run and both workflows.

@@ -45,10 +45,7 @@ const pageFrames = 100
 // starts late, or resumes with [From], misses no event. During an outage of the store, the iterator
 // waits.
 func (h *Handle) Events(ctx context.Context, opts ...ReadOption) iter.Seq2[event.Event, error] {
-	var o readOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o := optionsOf(opts)
 	return func(yield func(event.Event, error) bool) {
 		id, err := h.find(ctx)
 		if err == nil {
@@ -67,12 +64,8 @@ func (h *Handle) follow(ctx context.Context, id RunID, o readOptions, yield func
 		return err
 	}
 	for r := (&logReader{run: id, read: read, by: o.from}); ; {
-		var l store.Loaded
 		most := o.frames(r.read)
-		err := h.c.Persist(ctx, "read log", func() (err error) {
-			l, err = h.c.load(ctx, store.Load{Run: id, After: r.read, Limit: int(most)})
-			return err
-		})
+		l, err := h.c.loadAgain(ctx, store.Load{Run: id, After: r.read, Limit: int(most)})
 		if err != nil {
 			return err
 		}
@@ -154,15 +147,7 @@ func (h *Handle) seek(ctx context.Context, id RunID, o *readOptions) (uint64, er
 	if o.from <= 1 && !o.tail {
 		return 0, nil
 	}
-	look := func(ask store.Load) (l store.Loaded, err error) {
-		ask.Run = id
-		err = h.c.Persist(ctx, "read log", func() (err error) {
-			l, err = h.c.load(ctx, ask)
-			return err
-		})
-		return l, err
-	}
-	l, err := look(store.Load{Limit: -1})
+	l, err := h.c.loadAgain(ctx, store.Load{Run: id, Limit: -1})
 	if err != nil {
 		return 0, err
 	}
@@ -185,7 +170,7 @@ func (h *Handle) seek(ctx context.Context, id RunID, o *readOptions) (uint64, er
 	}
 	for high-low > pageFrames {
 		middle := low + (high-low)/2
-		l, err := look(store.Load{After: middle - 1, Limit: 1})
+		l, err := h.c.loadAgain(ctx, store.Load{Run: id, After: middle - 1, Limit: 1})
 		if err != nil {
 			return 0, err
 		}
@@ -216,7 +201,6 @@ type logReader struct {
 	by uint64
 }
 
-// decode decodes the next frame.
 func (r *logReader) decode(b []byte) (*event.Frame, error) {
 	f, err := event.DecodeFrame(b)
 	if err != nil {
@@ -274,15 +258,11 @@ func (r *logReader) again(ctx context.Context, c *client, hole error) error {
 	if r.last == (event.CommitID{}) {
 		return hole
 	}
-	var l store.Loaded
-	err := c.Persist(ctx, "read log", func() (err error) {
-		l, err = c.load(ctx, store.Load{Run: r.run, After: r.read - 1, Limit: 2})
+	l, err := c.loadAgain(ctx, store.Load{Run: r.run, After: r.read - 1, Limit: 2})
+	switch {
+	case err != nil:
 		return err
-	})
-	if err != nil {
-		return err
-	}
-	if len(l.Frames) < 2 {
+	case len(l.Frames) < 2:
 		return hole
 	}
 	before, err := event.DecodeFrame(l.Frames[0])

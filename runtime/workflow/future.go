@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -42,8 +43,7 @@ type Future[T any] struct {
 // If a branch is open when the workflow returns, the branch is canceled, and the run does not wait
 // for it. Later results of its steps are dropped. A panic in a branch fails the run.
 func Go[T any](ctx Context, f func(Context) (T, error)) *Future[T] {
-	b := ctx.branch()
-	return open(ctx, b.Key("go"), replay.Here(1), f)
+	return open(ctx, ctx.branch().Key("go"), replay.Here(1), f)
 }
 
 func open[T any](ctx Context, path string, at *replay.Trace, f func(Context) (T, error)) *Future[T] {
@@ -73,18 +73,14 @@ func (f *Future[T]) Get(ctx Context) (T, error) {
 // Done reports whether the result is available.
 func (f *Future[T]) Done() bool { return f.p.Done() }
 
-func promises[T any](fs []*Future[T]) []*replay.Promise {
-	ps := make([]*replay.Promise, len(fs))
-	for i, f := range fs {
-		ps[i] = f.p
-	}
-	return ps
-}
-
 // gather waits until all futures have ended, or until stop returns true for one of them. It returns
 // the index of that future, or -1.
 func gather[T any](ctx Context, fs []*Future[T], stop func(failed bool) bool) (int, error) {
-	g := replay.NewGather(promises(fs), func(_ int, v any) bool {
+	promises := make([]*replay.Promise, len(fs))
+	for i, f := range fs {
+		promises[i] = f.p
+	}
+	g := replay.NewGather(promises, func(_ int, v any) bool {
 		return stop != nil && stop(v.(failer).Failed())
 	})
 	v, err := ctx.branch().Await(ctx.scope(), &g.Promise, strconv.Itoa(len(fs))+" branches")
@@ -141,7 +137,6 @@ func Settled[T any](ctx Context, fs ...*Future[T]) []Outcome[T] {
 	return all
 }
 
-// errNoFutures is the error of a call without futures.
 var errNoFutures = errors.New("workflow: no futures were given")
 
 // First waits for the first future to end, with or without an error, and returns its outcome. Every
@@ -240,10 +235,6 @@ func ForEach[A any](ctx Context, items []A, f func(Context, A) error, opts ...Ma
 // fan calls f for each item and waits for all branches that were begun. After each item it calls
 // next, which reports whether another item may begin.
 func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next func(Outcome[B]) bool, opts []MapOption) []Outcome[B] {
-	var o mapOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
 	if len(items) == 0 {
 		return nil
 	}
@@ -266,11 +257,7 @@ func fan[A, B any](ctx Context, items []A, f func(Context, A) (B, error), next f
 			return None{}, nil
 		}))
 	}
-	lanes := len(items)
-	if o.limit > 0 {
-		lanes = min(o.limit, lanes)
-	}
-	for range lanes {
+	for range min(cmp.Or(optionsOf(opts).limit, len(items)), len(items)) {
 		begin(ctx)
 	}
 	// All branches end at the latest when ctx ends, so this loop waits for all of them.
@@ -294,8 +281,8 @@ type Case interface {
 // other cases receive nothing. The error is the error of ctx if ctx ends first, or reports a
 // received message that cannot be decoded.
 func Select(ctx Context, cases ...Case) (Case, error) {
-	ctx.branch().Gate(ctx.scope())
-	now := Now(ctx)
+	b := ctx.gate()
+	now := b.Now()
 	rc := make([]replay.Case, len(cases))
 	for i, c := range cases {
 		var err error
@@ -303,7 +290,7 @@ func Select(ctx Context, cases ...Case) (Case, error) {
 			return nil, err
 		}
 	}
-	i, message, err := ctx.branch().Select(ctx.scope(), rc)
+	i, message, err := b.Select(ctx.scope(), rc)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,15 +51,11 @@ func (h *Handle) resolve(ctx context.Context) (RunID, error) {
 }
 
 // find is like resolve, but waits during an outage of the store.
-func (h *Handle) find(ctx context.Context) (id RunID, err error) {
+func (h *Handle) find(ctx context.Context) (RunID, error) {
 	if h.workflowID == "" {
 		return h.resolve(ctx)
 	}
-	err = h.c.Persist(ctx, "find run", func() error {
-		id, err = h.resolve(ctx)
-		return err
-	})
-	return id, err
+	return persist(ctx, h.c, "find run", func() (RunID, error) { return h.resolve(ctx) })
 }
 
 // RunInfo describes the current state of a run.
@@ -150,18 +147,32 @@ type StepRetry struct {
 }
 
 func infoOf(r *store.Record) RunInfo {
-	root := r.Root
-	if root == "" {
-		root = r.Run
-	}
-	return RunInfo{
-		Waits: waitsOf(r), WaitsSince: waitsSince(r),
+	info := RunInfo{
 		Identity: Identity{
 			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Route.Workflow, Queue: r.Route.Queue, Tags: maps.Clone(r.Tags),
-			Parent: r.Parent, Root: root, CreatedAt: r.CreatedAt,
+			Parent: r.Parent, Root: cmp.Or(r.Root, r.Run), CreatedAt: r.CreatedAt,
 		},
-		Holds: holdsOf(r), Paused: r.Status == StatusPaused, Recoveries: r.Recoveries,
 		Status: r.Status, EndedAt: r.EndedAt, Due: r.Due, Events: r.Seq, Group: r.Group, RetriedAs: r.Rerun,
+		Paused: r.Status == StatusPaused, Recoveries: r.Recoveries,
+	}
+	info.setPermits(r)
+	return info
+}
+
+// setPermits sets the limits for which the run waits and the permits that it holds. r is the record
+// of the run that takes the permits.
+func (i *RunInfo) setPermits(r *store.Record) {
+	i.Waits, i.WaitsSince, i.Holds = nil, time.Time{}, nil
+	if r.Waits() {
+		i.WaitsSince = r.WaitsSince
+	}
+	for _, u := range r.Uses {
+		if r.Waits() {
+			i.Waits = append(i.Waits, u.LimitID.String())
+		}
+		if r.Permits {
+			i.Holds = append(i.Holds, LimitHold{Limit: u.Name, Key: u.Key, Weight: u.Weight})
+		}
 	}
 }
 
@@ -172,22 +183,27 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	if err != nil {
 		return RunInfo{}, err
 	}
-	l, err := h.c.load(ctx, store.Load{Run: id, Limit: 1})
+	info, err := h.c.info(ctx, id)
 	if err != nil {
-		return RunInfo{}, fmt.Errorf("get info of run %s: %w", id, err)
+		return info, fmt.Errorf("get info of run %s: %w", id, err)
+	}
+	return info, nil
+}
+
+func (c *client) info(ctx context.Context, id RunID) (RunInfo, error) {
+	l, err := c.load(ctx, store.Load{Run: id, Limit: 1})
+	if err != nil {
+		return RunInfo{}, err
 	}
 	info := infoOf(&l.Record)
 	info.Worker = workerOf(l.Record.Owner)
 	if info.Status == StatusBlocked {
-		if info.Blocked, info.Mismatch, err = h.c.whyBlocked(ctx, id); err != nil {
-			return info, fmt.Errorf("get info of run %s: %w", id, err)
+		if info.Blocked, info.Mismatch, err = c.whyBlocked(ctx, id); err != nil {
+			return info, err
 		}
 	}
-	if info.Unserved, err = h.c.Unserved(ctx, &l.Record); err != nil {
-		return info, fmt.Errorf("get info of run %s: %w", id, err)
-	}
-	if len(l.Frames) == 0 {
-		return info, nil
+	if info.Unserved, err = c.Unserved(ctx, &l.Record); err != nil || len(l.Frames) == 0 {
+		return info, err
 	}
 	f, err := event.DecodeFrame(l.Frames[0])
 	switch {
@@ -196,28 +212,19 @@ func (h *Handle) Info(ctx context.Context) (RunInfo, error) {
 	case err != nil:
 		return info, &EventError{Run: id, Frame: 1, Err: err}
 	}
-	if info.Delayed, err = h.c.delays(ctx, f, &l.Record); err != nil {
-		return info, fmt.Errorf("get info of run %s: %w", id, err)
+	if info.Delayed, err = c.delays(ctx, f, &l.Record); err != nil {
+		return info, err
 	}
-	spec := f.Events[0].Spec
+	spec, waits := f.Events[0].Spec, &l.Record
 	if spec != nil {
 		info.Identity = identityOf(id, spec, l.Record.CreatedAt) // the time of the record, which lists also use
-		waits, err := h.c.waits(ctx, &l.Record, spec)
-		if err != nil {
-			return info, fmt.Errorf("get info of run %s: %w", id, err)
+		if waits, err = c.waits(ctx, &l.Record, spec); err != nil {
+			return info, err
 		}
-		info.Waits, info.WaitsSince, info.Debug = waitsOf(waits), waitsSince(waits), spec.Debug
-		info.RerunOf, info.Collects = spec.RerunOf, spec.Collect != event.CollectNone
-		info.Holds = holdsOf(waits)
-		if waits.Waits() {
-			one := []RunInfo{info}
-			if err := h.c.fillWaits(ctx, one, []*store.Record{waits}, nil); err != nil {
-				return info, fmt.Errorf("get info of run %s: %w", id, err)
-			}
-			info = one[0]
-		}
+		info.setPermits(waits)
+		info.Debug, info.RerunOf, info.Collects = spec.Debug, spec.RerunOf, spec.Collect != event.CollectNone
 	}
-	return h.c.withSteps(ctx, info, &l.Record, spec)
+	return c.withSteps(ctx, info, &l.Record, waits, spec)
 }
 
 // workerOf returns the name of the worker that has opened a session. The session ID begins with
@@ -229,9 +236,10 @@ func workerOf(s store.SessionID) string {
 	return string(s)
 }
 
-// withSteps adds to info the data that it reads from the log of the run and from the runs that
-// execute its steps.
-func (c *client) withSteps(ctx context.Context, info RunInfo, r *store.Record, spec *event.Spec) (RunInfo, error) {
+// withSteps adds to info the data that it reads from the log of the run, from the runs that execute
+// its steps, and about the limits for which it waits. waits is the record of the run that takes the
+// permits.
+func (c *client) withSteps(ctx context.Context, info RunInfo, r, waits *store.Record, spec *event.Spec) (RunInfo, error) {
 	var err error
 	if isFollowed(r, spec) {
 		if info.Retries, info.StartBy, err = c.followed(ctx, r); err != nil {
@@ -239,8 +247,7 @@ func (c *client) withSteps(ctx context.Context, info RunInfo, r *store.Record, s
 		}
 	}
 	steps, paused, err := c.stepsOf(ctx, r)
-	info.Paused = info.Paused || paused
-	if err != nil || len(steps) == 0 {
+	if info.Paused = info.Paused || paused; err != nil {
 		return info, err
 	}
 	retries, err := c.remoteRetries(ctx, steps)
@@ -248,10 +255,8 @@ func (c *client) withSteps(ctx context.Context, info RunInfo, r *store.Record, s
 		return info, err
 	}
 	one := []RunInfo{info}
-	if err := c.fillWaits(ctx, one, []*store.Record{r}, map[RunID][]remoteStep{r.Run: steps}); err != nil {
-		return info, fmt.Errorf("get info of run %s: %w", r.Run, err)
-	}
-	return one[0], nil
+	err = c.fillWaits(ctx, one, []*store.Record{waits}, map[RunID][]remoteStep{info.ID: steps})
+	return one[0], err
 }
 
 // Cancel requests the cancellation of the run. When it returns nil, the request is durable. The
@@ -277,31 +282,21 @@ func (h *Handle) Cancel(ctx context.Context, reason string) error {
 const deliverWindow = time.Minute
 
 // deliver puts an item into the inbox of a run or of its chain. It retries while the run is about
-// to end. e becomes the body of the item.
-func (c *client) deliver(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
-	return c.deliverBy(ctx, run, item, e, time.Time{})
-}
-
-// deliverBy is like deliver, but the store accepts the item only until by. After that, the error
-// matches store.ErrStale. If by is zero, there is no such limit.
-func (c *client) deliverBy(ctx context.Context, run RunID, item store.Item, e *event.Event, by time.Time) error {
+// to end. e becomes the body of the item. The store accepts the item only until by. After that, the
+// error matches store.ErrStale. If by is zero, there is no such limit.
+func (c *client) deliver(ctx context.Context, run RunID, item store.Item, e *event.Event, by time.Time) error {
 	e.By = flow.Behalf(ctx)
 	var err error
 	if item.Body, err = event.AppendItem(nil, e); err != nil {
 		return err
 	}
-	return c.put(ctx, run, item, e.Type == event.CancelRequested, by)
-}
-
-// put is like deliverBy, for an item that has its body. If urgent is set and the run waits for
-// permits, a worker can claim the run without them.
-func (c *client) put(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) error {
-	_, err := c.accept(ctx, run, item, urgent, by)
+	_, err = c.accept(ctx, run, item, e.Type == event.CancelRequested, by)
 	return err
 }
 
-// accept is like put. It also returns the run that has accepted the item, which may be a later run
-// of the chain.
+// accept is like deliver, for an item that has its body. If urgent is set and the run waits for
+// permits, a worker can claim the run without them. accept also returns the run that has accepted
+// the item, which may be a later run of the chain.
 func (c *client) accept(ctx context.Context, run RunID, item store.Item, urgent bool, by time.Time) (RunID, error) {
 	d := store.Deliver{Run: run, Item: item, Urgent: urgent}
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
@@ -309,11 +304,10 @@ func (c *client) accept(ctx context.Context, run RunID, item store.Item, urgent 
 			d.Deadline = by
 		}
 		accepted, err := c.store.Deliver(ctx, d)
-		var ended *store.TerminalError
-		switch {
+		switch ended, is := errors.AsType[*store.TerminalError](err); {
 		case err == nil:
 			return accepted, nil
-		case errors.As(err, &ended):
+		case is:
 			return run, fmt.Errorf("%w", terminalError{ended})
 		case !errors.Is(err, store.ErrLater):
 			return run, fmt.Errorf("run %s: %w", run, err)
@@ -327,16 +321,12 @@ func (c *client) accept(ctx context.Context, run RunID, item store.Item, urgent 
 // deliverAgain is like deliver, but it retries during an outage of the store. Delivering an item
 // twice has the same effect as delivering it once.
 func (c *client) deliverAgain(ctx context.Context, run RunID, item store.Item, e *event.Event) error {
-	return c.Persist(ctx, "deliver", func() error { return c.deliver(ctx, run, item, e) })
+	return c.Persist(ctx, "deliver", func() error { return c.deliver(ctx, run, item, e, time.Time{}) })
 }
 
 // loadAgain is like load, but it retries during an outage of the store.
-func (c *client) loadAgain(ctx context.Context, want store.Load) (l store.Loaded, err error) {
-	err = c.Persist(ctx, "read log", func() error {
-		l, err = c.load(ctx, want)
-		return err
-	})
-	return l, err
+func (c *client) loadAgain(ctx context.Context, want store.Load) (store.Loaded, error) {
+	return persist(ctx, c, "read log", func() (store.Loaded, error) { return c.load(ctx, want) })
 }
 
 // Run is a handle with the type of the run's result.
@@ -447,14 +437,7 @@ func result[T any](id RunID, end *localstart.End) (T, error) {
 		err := flow.Decode(fmt.Sprintf("result of run %s of %s", id, end.Workflow), end.Last.Payload, &v)
 		return v, err
 	}
-	e := &RunError{Run: id, Workflow: end.Workflow, Status: StatusFailed, failure: end.Last.Failure}
-	if end.Last.Type == event.RunCanceled {
-		e.Status = StatusCanceled
-	}
-	if f := end.Last.Failure; f != nil {
-		e.Code, e.Reason, e.Undone, e.NotUndone = f.Code, f.Message, f.Undone, f.NotUndone
-	}
-	return v, e
+	return v, newRunError(id, end.Workflow, end.Last.Failure, end.Last.Type == event.RunCanceled)
 }
 
 // awaitEnd waits until the run has ended. If a worker of this process executes the run, that worker
@@ -474,11 +457,7 @@ func (c *client) awaitEnd(ctx context.Context, id RunID, workflow string, known 
 				return end, nil
 			}
 		}
-		var l store.Loaded
-		err := c.Persist(ctx, "look at a run", func() (err error) {
-			l, err = c.load(ctx, request)
-			return err
-		})
+		l, err := persist(ctx, c, "look at a run", func() (store.Loaded, error) { return c.load(ctx, request) })
 		if err != nil {
 			return nil, err
 		}
@@ -508,13 +487,21 @@ func (c *client) awaitEnd(ctx context.Context, id RunID, workflow string, known 
 
 // endOf returns the last event of a run that has ended. l contains the frames after number after.
 // If these do not include the last frame, endOf reads it.
-func (c *client) endOf(ctx context.Context, id RunID, after uint64, l *store.Loaded) (last *event.Event, err error) {
-	if n := len(l.Frames); n > 0 && after+uint64(n) == l.Record.N {
-		return lastOf(id, l.Frames[n-1], l.Record.N)
+func (c *client) endOf(ctx context.Context, id RunID, after uint64, l *store.Loaded) (*event.Event, error) {
+	n, frames := l.Record.N, l.Frames
+	if len(frames) == 0 || after+uint64(len(frames)) != n {
+		tail, err := c.loadAgain(ctx, store.Load{Run: id, After: n - 1, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		frames = tail.Frames
 	}
-	err = c.Persist(ctx, "read the end of a run", func() (err error) {
-		last, err = c.lastEvent(ctx, id, l.Record.N)
-		return err
-	})
-	return last, err
+	if len(frames) == 0 {
+		return nil, &EventError{Run: id, Frame: n, Err: event.ErrCorrupt}
+	}
+	f, err := event.DecodeFrame(frames[len(frames)-1])
+	if err != nil {
+		return nil, &EventError{Run: id, Frame: n, Err: err}
+	}
+	return &f.Events[len(f.Events)-1], nil
 }

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,12 +74,7 @@ type OpenHook[T any] struct {
 func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 	declared := flow.Hook(h)
 	declared.Declared()
-	var o hookOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	b := ctx.branch()
-	b.Gate(ctx.scope())
+	o, b := optionsOf(opts), ctx.gate()
 	key := b.Key("hook." + h.Name())
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -93,15 +87,15 @@ func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
 		var v T
 		return flow.Decode(h.what(), payload, &v)
 	}}
+	var inner *replay.Hook
 	if o.Own {
-		inner, err := ctx.openOwn(key, spec)
-		if err != nil {
-			return nil, err
-		}
-		return &OpenHook[T]{hook: h, inner: inner}, nil
+		inner, err = ctx.openOwn(key, spec)
+	} else {
+		inner = b.NewHook(key, spec, func() string { return ctx.env().Token(b.Run().ID(), key) })
 	}
-	run := b.Run().ID()
-	inner := b.NewHook(key, spec, func() string { return ctx.env().Token(run, key) })
+	if err != nil {
+		return nil, err
+	}
 	return &OpenHook[T]{hook: h, inner: inner}, nil
 }
 
@@ -132,14 +126,10 @@ func (ctx Context) openOwn(key string, hook replay.HookSpec) (*replay.Hook, erro
 	if !op.Done() || op.Failure == nil || op.Failure.Code != event.CodeRefused {
 		return inner, nil
 	}
-	var active *ActiveRunError
+	active := &ActiveRunError{}
 	failure.As(op.Failure, &active)
-	var holder RunID
-	if active != nil {
-		holder = active.Run
-	}
-	b.ConflictHook(inner, holder)
-	return nil, &TokenConflictError{Token: token, Holder: holder}
+	b.ConflictHook(inner, active.Run)
+	return nil, &TokenConflictError{Token: token, Holder: active.Run}
 }
 
 // holdKey returns the key of the child that holds the token of a hook. hook is the key of the hook.
@@ -180,9 +170,7 @@ func (h *OpenHook[T]) Case() *ReceiveCase[T] {
 // even if ctx has ended, and does nothing if the hook is closed. The last event of the run lists
 // accepted payloads that were not received as unread.
 func (h *OpenHook[T]) Dispose(ctx Context) {
-	b := ctx.branch()
-	b.Gate(ctx.scope())
-	b.DisposeHook(h.inner)
+	ctx.gate().DisposeHook(h.inner)
 }
 
 // TokenConflictError reports that a hook was not opened because its token is in use.
@@ -197,10 +185,8 @@ func (e *TokenConflictError) Error() string {
 	return fmt.Sprintf("open hook: its token is in use by a hook of run %s", e.Holder)
 }
 
-// storeTokenConflict returns the stored form of e.
 func storeTokenConflict(e *TokenConflictError) *event.Failure {
-	data, _ := json.Marshal(e) // Marshal cannot fail for strings
-	return &event.Failure{Code: event.CodeRefused, Type: wireConflict, Message: e.Error(), Data: data}
+	return flow.StoreError(wireConflict, event.CodeRefused, e.Error(), e, nil)
 }
 
 // Hooks returns the open hooks of the run and of its steps, in the order of the operations that
@@ -234,21 +220,14 @@ func (c *client) hooksOf(ctx context.Context, run RunID) (all []HookInfo, remote
 	if err != nil || head.Record.QueueState == store.StateEnded {
 		return nil, nil, err
 	}
-	l := c.logs.Get(run, func() *followedLog { return new(followedLog) })
-	whole, size, bad := false, int64(0), error(nil)
+	whole, bad := false, error(nil)
 	err = c.Persist(ctx, "list hooks", func() error {
-		l.mu.Lock() // not held during an outage of the store, so that other callers do not wait for this lock
-		defer l.mu.Unlock()
-		if err := l.follow(ctx, c, &head.Record); err != nil {
-			return err
-		}
-		whole, size = l.read >= head.Record.N, l.size()
-		if whole {
-			all, remote, bad = l.openHooks(run)
-		}
-		return nil
+		return c.readLog(ctx, &head.Record, func(l *followedLog) {
+			if whole = l.read >= head.Record.N; whole {
+				all, remote, bad = l.openHooks(run)
+			}
+		})
 	})
-	c.logs.Measure(run, l, size)
 	if err == nil && !whole {
 		return c.hooksAgain(ctx, run)
 	}
@@ -295,15 +274,12 @@ func (l *followedLog) openHooks(run RunID) (all []HookInfo, remote []RunID, err 
 		return nil, nil, nil
 	}
 	asked := map[string]bool{} // keys of the child runs that will hold a token when the store grants it
-	var open []*event.Open
-	l.state.Opens(func(o *event.Open) bool {
+	open := slices.SortedFunc(l.state.Opens, byRef)
+	for _, o := range open {
 		if o.Name == event.HookRun && o.State == event.StateWaiting {
 			asked[o.Key] = true
 		}
-		open = append(open, o)
-		return true
-	})
-	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
+	}
 	for _, o := range open {
 		e := l.hooks[o.Token]
 		if _, is := event.StepOfRun(o.Name); is && o.Entity == event.EntityChild {

@@ -98,23 +98,16 @@ func acceptedPart(w flow.HookWeb, l *flow.Limits, hook string, r *HookRequest) (
 // keptPart returns the request with only those headers that the hook keeps. It replaces invalid
 // UTF-8 in parameters and headers, because JSON cannot represent it.
 func keptPart(w flow.HookWeb, r *HookRequest) HookRequest {
-	k := HookRequest{Body: r.Body}
+	k := HookRequest{Body: r.Body, Query: map[string][]string{}, Header: map[string][]string{}}
 	for name, values := range r.Query {
-		if k.Query == nil {
-			k.Query = map[string][]string{}
-		}
 		name = strings.ToValidUTF8(name, "\uFFFD")
 		k.Query[name] = append(k.Query[name], valid(values)...)
 	}
 	for _, name := range append(slices.Clone(w.Keep), contentType) {
 		for given, values := range r.Header {
-			if !strings.EqualFold(given, name) {
-				continue
+			if strings.EqualFold(given, name) {
+				k.Header[name] = valid(values)
 			}
-			if k.Header == nil {
-				k.Header = map[string][]string{}
-			}
-			k.Header[name] = valid(values)
 		}
 	}
 	return k
@@ -170,7 +163,8 @@ func (r *HookResponse) UnmarshalJSON(data []byte) error {
 	case len(s.JSON) > 0:
 		r.Body = s.JSON
 		if r.kind() == "" {
-			r.say(contentType, "application/json")
+			r.Header = map[string]string{contentType: "application/json"}
+			maps.Copy(r.Header, s.Header)
 		}
 	case len(s.BodyBase64) > 0:
 		r.Body = s.BodyBase64
@@ -186,12 +180,6 @@ func (r *HookResponse) kind() string {
 		}
 	}
 	return ""
-}
-
-func (r *HookResponse) say(name, value string) {
-	all := map[string]string{name: value}
-	maps.Copy(all, r.Header)
-	r.Header = all
 }
 
 // check returns an error if the response is invalid, or if it has headers that would affect more
@@ -240,8 +228,7 @@ func answerHeader(name string) bool {
 // payload was already answered. It is a *[PayloadError] if the response is too large or has no JSON
 // form, and an *[InvalidError] if the response is not valid.
 func (h *OpenHook[T]) Answer(ctx Context, response any) error {
-	b := ctx.branch()
-	b.Gate(ctx.scope())
+	b := ctx.gate()
 	what := "answer of hook " + h.hook.Name()
 	payload, err := ctx.encodeResponse(h.hook.Name(), what, response)
 	if err == nil {
@@ -253,7 +240,6 @@ func (h *OpenHook[T]) Answer(ctx Context, response any) error {
 	return err
 }
 
-// encodeResponse returns the stored form of a response.
 func (ctx Context) encodeResponse(hook, what string, response any) ([]byte, error) {
 	if p, ok := response.(*HookResponse); ok && p != nil {
 		response = *p

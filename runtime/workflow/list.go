@@ -68,16 +68,10 @@ func (f Filter) query() store.Query {
 // The error matches [ErrNotSupported] if the store cannot be searched.
 func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[RunInfo, error] {
 	return func(yield func(RunInfo, error) bool) {
-		in := c.inner()
-		lister, err := in.lister()
-		if err != nil {
-			yield(RunInfo{}, fmt.Errorf("list runs: %w", err))
-			return
-		}
 		for q := f.query(); ; {
-			page, err := in.page(ctx, lister, q, f.Waits)
+			page, err := c.inner().page(ctx, q, f.Waits)
 			if err != nil {
-				yield(RunInfo{}, fmt.Errorf("list runs: %w", err))
+				yield(RunInfo{}, err)
 				return
 			}
 			for _, info := range page.Runs {
@@ -108,38 +102,35 @@ type RunPage struct {
 // Page returns one page of the result of [Client.List], with at most limit runs. If limit is 0, it
 // is 100. The store examines at most [Filter.Budget] runs for the page.
 func (c *Client) Page(ctx context.Context, f Filter, limit int) (RunPage, error) {
-	in := c.inner()
-	lister, err := in.lister()
-	if err != nil {
-		return RunPage{}, fmt.Errorf("list runs: %w", err)
-	}
 	q := f.query()
 	q.Limit = limit
-	page, err := in.page(ctx, lister, q, f.Waits)
+	return c.inner().page(ctx, q, f.Waits)
+}
+
+func (c *client) page(ctx context.Context, q store.Query, waits bool) (RunPage, error) {
+	var page store.Page
+	var infos []RunInfo
+	lister, err := c.lister()
+	if err == nil {
+		page, err = lister.List(ctx, q)
+		c.LogDamage()
+	}
+	if err == nil {
+		infos, err = c.infos(ctx, page.Runs, waits)
+	}
 	if err != nil {
 		return RunPage{}, fmt.Errorf("list runs: %w", err)
 	}
-	return page, nil
-}
-
-func (c *client) page(ctx context.Context, lister store.Lister, q store.Query, waits bool) (RunPage, error) {
-	page, err := lister.List(ctx, q)
-	c.LogDamage()
-	if err != nil {
-		return RunPage{}, err
-	}
-	infos, err := c.infos(ctx, page.Runs, waits)
-	return RunPage{Runs: infos, Cursor: page.Cursor, Partial: page.Partial, Looked: page.Looked}, err
+	return RunPage{Runs: infos, Cursor: page.Cursor, Partial: page.Partial, Looked: page.Looked}, nil
 }
 
 // infos converts a page of records. Only the first frame of a log contains the depth of a run.
 // infos reads that frame for all runs with a parent in one request. The depth is 0 if the run was
 // purged after it was listed or if the frame cannot be read.
 func (c *client) infos(ctx context.Context, records []store.Record, waits bool) ([]RunInfo, error) {
-	infos := make([]RunInfo, len(records))
+	infos, all := make([]RunInfo, len(records)), make([]*store.Record, len(records))
 	var children []int
 	var loads []store.Load
-	all := make([]*store.Record, len(records))
 	for i := range records {
 		infos[i], all[i] = infoOf(&records[i]), &records[i]
 		if records[i].Parent != "" {
@@ -155,19 +146,13 @@ func (c *client) infos(ctx context.Context, records []store.Record, waits bool) 
 			return nil, err
 		}
 	}
-	if len(loads) == 0 {
-		return infos, nil
-	}
-	loaded, err := c.store.Load(ctx, loads)
+	loaded, err := c.loadAll(ctx, loads)
 	if err != nil {
 		return nil, err
 	}
 	for n, i := range children {
-		if len(loaded[n].Frames) == 0 {
-			continue
-		}
-		if f, err := event.DecodeFrame(loaded[n].Frames[0]); err == nil && len(f.Events) > 0 && f.Events[0].Spec != nil {
-			infos[i].Depth = f.Events[0].Spec.Depth
+		if events, err := (&logReader{}).events(loaded[n].Frames); err == nil {
+			infos[i].Depth = events[0].Spec.Depth
 		}
 	}
 	return infos, nil
@@ -186,20 +171,18 @@ type Counted = store.Counted
 // regardless of their number. In that case, runs with damaged data are counted. The error matches
 // [ErrNotSupported] if the store cannot be searched.
 func (c *Client) Count(ctx context.Context, f Filter) (Counts, error) {
-	in := c.inner()
-	lister, err := in.lister()
-	if err != nil {
-		return Counts{}, fmt.Errorf("count runs: %w", err)
+	var counts Counts
+	lister, err := c.inner().lister()
+	if err == nil {
+		counts, err = lister.Count(ctx, f.query())
+		c.inner().LogDamage()
 	}
-	counts, err := lister.Count(ctx, f.query())
-	in.LogDamage()
 	if err != nil {
 		return Counts{}, fmt.Errorf("count runs: %w", err)
 	}
 	return counts, nil
 }
 
-// LogDamage logs the damaged data that the store has left out.
 func (c *client) LogDamage() {
 	damage, _ := store.As[store.DamageTeller](c.store)
 	outage.LogDamage(c.logger, damage, slog.String("by", "client"))

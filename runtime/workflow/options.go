@@ -3,7 +3,6 @@ package workflow
 import (
 	"fmt"
 	"maps"
-
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -41,6 +40,22 @@ type runOptions struct {
 	same       bool // WithSameInput was given
 	messages   []func(l *flow.Limits, by string, inside bool) (store.Item, error)
 	err        error
+}
+
+// optionsOf returns the options that opts set.
+func optionsOf[O ~func(*T), T any](opts []O) (o T) {
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+// positive returns the duration of an option. It sets an error if d is not positive.
+func (o *runOptions) positive(option string, d time.Duration) time.Duration {
+	if d <= 0 {
+		o.err = fmt.Errorf("%s(%v): the duration must be positive", option, d)
+	}
+	return d
 }
 
 type startOption func(*runOptions)
@@ -144,23 +159,13 @@ func WithPriority(n int) RunOption {
 // or the run waits for a limit or a previous run, the run ends when it could begin. Until then,
 // [RunInfo.StartBy] is in the past. A continuation of the run counts as begun.
 func WithStartBy(d time.Duration) RunOption {
-	return func(r *runOptions) {
-		if d <= 0 {
-			r.err = fmt.Errorf("WithStartBy(%v): the duration must be positive", d)
-		}
-		r.begin = d
-	}
+	return func(r *runOptions) { r.begin = r.positive("WithStartBy", d) }
 }
 
 // WithRunTimeout ends the context of the run with ErrTimeout after d, counted from the creation of
 // the run and including delays. d must be positive.
 func WithRunTimeout(d time.Duration) RunOption {
-	return func(r *runOptions) {
-		if d <= 0 {
-			r.err = fmt.Errorf("WithRunTimeout(%v): the duration must be positive", d)
-		}
-		r.timeout = d
-	}
+	return func(r *runOptions) { r.timeout = r.positive("WithRunTimeout", d) }
 }
 
 // WithRetention sets how long the run is kept after its end, instead of the retention of its

@@ -72,15 +72,12 @@ type retryRequest struct {
 // key requests a different rerun, the error is a *[KeyConflictError].
 func (h *Handle) Restart(ctx context.Context, opts ...SendOption) (*Handle, error) {
 	const verb = "restart"
-	old, err := h.earlier(ctx, verb)
+	old, err := h.unretried(ctx, verb, opts)
 	if err != nil {
 		return nil, err
 	}
 	first := old.log[0]
 	var known bool
-	if err := h.c.refuseRetryKey(ctx, verb, old, opts); err != nil {
-		return nil, err
-	}
 	if first.Payload, known = event.InputOf(old.log); !known {
 		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Fix: "it shares its input with other starts, and has no input until a worker has claimed it"}
 	}
@@ -107,11 +104,8 @@ func (h *Handle) Restart(ctx context.Context, opts ...SendOption) (*Handle, erro
 // than 64 MiB would be copied.
 func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*Handle, error) {
 	const verb = "fork"
-	old, err := h.earlier(ctx, verb)
+	old, err := h.unretried(ctx, verb, opts)
 	if err != nil {
-		return nil, err
-	}
-	if err := h.c.refuseRetryKey(ctx, verb, old, opts); err != nil {
 		return nil, err
 	}
 	cut := uint64(0)
@@ -147,20 +141,28 @@ func (h *Handle) Fork(ctx context.Context, stepID string, opts ...SendOption) (*
 // Undone if the run has undone its work; those of Fork; or a *[KeyConflictError] if Restart or Fork
 // has made a run with the key.
 func (h *Handle) Retry(ctx context.Context, opts ...CommandOption) (*Handle, error) {
+	return h.retryLast(ctx, event.RunFailed, opts)
+}
+
+// retryLast retries the run, or its last rerun, which must have ended with an event of type end.
+func (h *Handle) retryLast(ctx context.Context, end event.Type, opts []CommandOption) (*Handle, error) {
 	const verb = "retry"
-	old, made, err := h.lastRerun(ctx, verb, event.RunFailed, opts)
+	old, made, err := h.lastRerun(ctx, verb, end, opts)
 	if err != nil || made != nil {
 		return made, err
 	}
-	if err := old.refuseUndone(verb); err != nil {
-		return nil, err
+	if f := old.last.Failure; f != nil && len(f.Undone) > 0 {
+		return nil, &StatusError{Run: old.record.Run, Verb: verb, Status: old.record.Status, Undone: f.Undone, Fix: "Restart it"}
 	}
 	return h.retry(ctx, verb, old)
 }
 
-// retry makes the run that continues where a failed run ended.
+// retry makes the run that continues where a failed or canceled run ended.
 func (h *Handle) retry(ctx context.Context, verb string, old *earlier) (*Handle, error) {
-	cut, failed := old.failedAt()
+	cut, failed := old.canceledAt(), ""
+	if old.last.Type == event.RunFailed {
+		cut, failed = old.failedAt()
+	}
 	return h.rerunFrom(ctx, verb, old, old.next(), replay.Kept{Cut: cut, Until: old.last.Seq, Failed: failed, Seed: replay.Seed(old.record.Run, old.log)})
 }
 
@@ -173,22 +175,7 @@ func (h *Handle) retry(ctx context.Context, verb string, old *earlier) (*Handle,
 // Errors: a *[StatusError] if the run was not canceled; a *StatusError with Undone if the run has
 // undone its work; or those of Fork.
 func (h *Handle) RetryCanceled(ctx context.Context, opts ...CommandOption) (*Handle, error) {
-	const verb = "retry"
-	old, made, err := h.lastRerun(ctx, verb, event.RunCanceled, opts)
-	if err != nil || made != nil {
-		return made, err
-	}
-	if err := old.refuseUndone(verb); err != nil {
-		return nil, err
-	}
-	cut := old.last.Seq
-	for i := range old.log {
-		if old.log[i].Type == event.CancelRequested {
-			cut = old.log[i].Seq
-			break
-		}
-	}
-	return h.rerunFrom(ctx, verb, old, old.next(), replay.Kept{Cut: cut, Until: old.last.Seq, Seed: replay.Seed(old.record.Run, old.log)})
+	return h.retryLast(ctx, event.RunCanceled, opts)
 }
 
 // lastRerun returns the run to retry: this run, or its last rerun if that rerun has failed or was
@@ -262,13 +249,18 @@ func (c *client) madeByKey(ctx context.Context, verb string, old *earlier, opts 
 	return c.retriedByKey(ctx, verb, old, opts)
 }
 
-// refuseRetryKey returns an error if a retry has used the idempotency key.
-func (c *client) refuseRetryKey(ctx context.Context, verb string, old *earlier, opts []SendOption) error {
-	made, err := c.retriedByKey(ctx, verb, old, opts)
+// unretried reads the run of the handle. It returns an error if a retry has used the idempotency
+// key.
+func (h *Handle) unretried(ctx context.Context, verb string, opts []SendOption) (*earlier, error) {
+	old, err := h.earlier(ctx, verb)
+	if err != nil {
+		return nil, err
+	}
+	made, err := h.c.retriedByKey(ctx, verb, old, opts)
 	if err == nil && made != nil {
 		err = &KeyConflictError{Verb: verb, Run: old.record.Run, New: made.ID()}
 	}
-	return err
+	return old, err
 }
 
 // retriedByKey returns the run that a retry with an idempotency key has made of a run or of its
@@ -387,11 +379,14 @@ func (o *earlier) guardSingleton(verb string) error {
 		Fix: "its workflow is a singleton, and another run of " + spec.WorkflowID + " would be active beside it: cancel it first, or wait for its end"}
 }
 
-func (o *earlier) refuseUndone(verb string) error {
-	if f := o.last.Failure; f != nil && len(f.Undone) > 0 {
-		return &StatusError{Run: o.record.Run, Verb: verb, Status: o.record.Status, Undone: f.Undone, Fix: "Restart it"}
+// canceledAt returns the number of the first cancel request.
+func (o *earlier) canceledAt() uint64 {
+	for i := range o.log {
+		if o.log[i].Type == event.CancelRequested {
+			return o.log[i].Seq
+		}
 	}
-	return nil
+	return o.last.Seq
 }
 
 // failedAt returns the number of the event that made the run fail: the end of a step or child, the
@@ -473,13 +468,9 @@ func (h *Handle) rerunFrom(ctx context.Context, verb string, old *earlier, id Ru
 	}
 	part.Next, part.Now, part.Due, part.Seed = id, now, old.policy.due, cmp.Or(part.Seed, id)
 	events, kept := replay.Keep(old.log, part)
-	begins := now
-	if part.Due.After(now) {
-		begins = part.Due
-	}
 	for i := range events {
 		if e := &events[i]; old.timeLimit(e) {
-			e.Due = begins.Add(old.log[0].Spec.Timeout)
+			e.Due = later(now, part.Due).Add(old.log[0].Spec.Timeout)
 		}
 	}
 	return h.rerun(ctx, verb, old, id, events, kept)
@@ -497,10 +488,8 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	spec.StartAt, spec.Hold, spec.Debug = time.Time{}, 0, spec.Debug && kept > 0
 	if kept > 0 {
 		spec.Seed, spec.StartWithin = cmp.Or(spec.Seed, run), 0 // StartWithin does not apply, because the old run has begun
-	}
-	if kept == 0 {
-		spec.Collect = event.CollectNone
-		spec.Seed, events[0].Time = "", now
+	} else {
+		spec.Seed, spec.Collect, events[0].Time = "", event.CollectNone, now
 	}
 	spec.WorkflowID = old.workflowID()
 	events[0].Spec, events[0].By, events[0].Reason, events[0].Item = &spec, flow.Behalf(ctx), old.asked.reason, old.asked.item
@@ -557,11 +546,11 @@ func (h *Handle) sameRerun(ctx context.Context, verb string, old, made RunID, ke
 	if err != nil {
 		return fmt.Errorf("%s run %s: look at run %s, which was made: %w", verb, old, made, err)
 	}
-	f, err := event.DecodeFrame(l.Frames[0])
+	log, err := (&logReader{run: made}).events(l.Frames)
 	if err != nil {
-		return fmt.Errorf("%s run %s: %w", verb, old, &EventError{Run: made, Frame: 1, Err: err})
+		return fmt.Errorf("%s run %s: %w", verb, old, err)
 	}
-	if spec := f.Events[0].Spec; spec == nil || spec.RerunOf != old || spec.Kept != kept || len(f.Events) != events {
+	if spec := log[0].Spec; spec.RerunOf != old || spec.Kept != kept || len(log) != events {
 		return &KeyConflictError{Verb: verb, Run: old, New: made}
 	}
 	return nil

@@ -82,10 +82,10 @@ func (h Hook[T]) Send(ctx context.Context, c *Client, token string, v T, opts ..
 	flow.Hook(h).Declared()
 	in := c.inner()
 	payload, err := in.limits.Encode(h.what(), v, false)
-	if err != nil {
-		return fmt.Errorf("send to hook %s: %w", h.Name(), err)
+	if err == nil {
+		err = in.sendToHook(ctx, h.Name(), token, &event.Event{Type: event.HookReceived, Payload: payload}, opts)
 	}
-	if err := in.sendToHook(ctx, h.Name(), token, &event.Event{Type: event.HookReceived, Payload: payload}, opts); err != nil {
+	if err != nil {
 		return fmt.Errorf("send to hook %s: %w", h.Name(), err)
 	}
 	return nil
@@ -176,9 +176,9 @@ func (c *client) deliverToHook(ctx context.Context, h *openHook, id event.ItemID
 	case !h.closed:
 	case !keyed:
 		return fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
-	case !h.ended: // for a run that has ended, Deliver recognizes an item that the run has accepted
-		there, err := c.received(ctx, run, id)
-		if !there && err == nil {
+	case !h.ended: // an accepted item must have the same result as the first time; if the run has ended, Deliver recognizes the item
+		first, err := c.accepted(ctx, run, id)
+		if first == nil && err == nil {
 			err = fmt.Errorf("the hook of run %s: %w", run, ErrHookDisposed)
 		}
 		return err
@@ -218,25 +218,6 @@ func (c *client) holder(ctx context.Context, token string) (RunID, error) {
 	return "", fmt.Errorf("find the hook of token %q: %w", token, err)
 }
 
-// received reports whether a run has received an item. A closed hook cannot accept the item again,
-// but its sender must receive the same result as the first time.
-func (c *client) received(ctx context.Context, run RunID, id event.ItemID) (bool, error) {
-	l, err := c.loadAgain(ctx, store.Load{Run: run, Inbox: true})
-	if err != nil {
-		return false, fmt.Errorf("read run %s: %w", run, err)
-	}
-	events, err := (&logReader{run: run}).all(&l)
-	if err != nil {
-		return false, err
-	}
-	for i := range events {
-		if e := &events[i]; e.Item == id || slices.Contains(e.Unread, id) {
-			return true, nil
-		}
-	}
-	return slices.ContainsFunc(l.Inbox, func(i store.Item) bool { return i.ID == id }), nil
-}
-
 // A hook that an attempt of a step has opened accepts one outcome. All outcomes that are sent to it
 // have the same item ID, so the store accepts only the first one, regardless of the number of
 // senders and of lost responses. Each sender then reads the accepted item, from the inbox or from
@@ -271,9 +252,7 @@ func (c *client) failHook(ctx context.Context, name, token string, why error, op
 		return &InvalidError{What: "error", Value: "<nil>", Reason: "must not be empty"}
 	}
 	e := &event.Event{Type: event.HookReceived, Failure: failure.Encode(why, event.CodeError)}
-	var hint effects.RetryHint
-	var fatal *attempt.FatalError
-	hint.Fatal = errors.As(why, &fatal)
+	hint := effects.RetryHint{Fatal: errors.As(why, new(*attempt.FatalError))}
 	if later, ok := errors.AsType[*attempt.RetryAfterError](why); ok {
 		hint.After, hint.Hold = &later.Delay, later.Hold
 	}
@@ -288,28 +267,26 @@ func (c *client) failHook(ctx context.Context, name, token string, why error, op
 func (c *client) finishStep(ctx context.Context, run RunID, h *openHook, e *event.Event, opts []SendOption) error {
 	id := event.DerivedItemID(run, "finish:"+h.token)
 	e.Key = outcomeKey(h.token, e, opts)
+	var err error
 	if !h.closed {
 		due := h.state.Step.Due
-		err := c.Persist(ctx, "deliver", func() error {
-			err := c.deliverBy(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, e, due)
+		err = c.Persist(ctx, "deliver", func() error {
+			err := c.deliver(ctx, run, store.Item{ID: id, Scope: store.ScopeRun}, e, due)
 			if errors.Is(err, store.ErrStale) && !c.store.Clock().Now().Before(due) {
 				return nil // too late, unless the store has accepted the outcome of an earlier request
 			}
 			return err
 		})
-		switch {
-		case errors.Is(err, ErrRunNotFound):
-			return fmt.Errorf("run %s does not exist: %w", run, ErrHookNotFound)
-		case err != nil && !errors.Is(err, ErrRunTerminal):
-			return err
-		}
 	}
-	first, err := c.accepted(ctx, run, id)
+	var first *event.Event
+	if err == nil || errors.Is(err, ErrRunTerminal) {
+		first, err = c.accepted(ctx, run, id)
+	}
 	switch {
 	case errors.Is(err, ErrRunNotFound):
 		return fmt.Errorf("run %s does not exist: %w", run, ErrHookNotFound)
 	case err != nil:
-		return fmt.Errorf("find the outcome that was accepted: %w", err)
+		return err
 	case first == nil || first.Type == event.HookMissed:
 		return fmt.Errorf("attempt %d of a step of run %s is over: %w", h.state.Step.Attempt, run, ErrHookDisposed)
 	case sameOutcome(first.Key, e.Key):
@@ -362,6 +339,9 @@ func (c *client) accepted(ctx context.Context, run RunID, id event.ItemID) (*eve
 		after := until - min(until, n, 256)
 		page, err := c.loadAgain(ctx, store.Load{Run: run, After: after, Limit: int(until - after)})
 		if err != nil {
+			return nil, err
+		}
+		if err := (&logReader{run: run, read: after + uint64(len(page.Frames))}).complete(until); err != nil {
 			return nil, err
 		}
 		for i, b := range slices.Backward(page.Frames) {

@@ -120,7 +120,7 @@ func (d definition) scheduled(c *client, name string, s schedule.Spec, in any, o
 	if problem != "" {
 		return nil, &schedule.Error{Name: name, Problem: problem}
 	}
-	input, err := d.input(c, in)
+	input, err := d.input(&c.limits, in, false)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -311,10 +312,11 @@ func (r *scheduling) fill() error {
 
 // check returns an error for an invalid order, which clients never send.
 func (o *scheduleOrder) check(name string) error {
-	for _, does := range []*scheduled{o.Set, o.Declare.does()} {
-		if does == nil {
-			continue
-		}
+	does := o.Set
+	if o.Declare != nil {
+		does = o.Declare.Does
+	}
+	if does != nil {
 		if err := errors.Join(does.CheckOptions(name), does.check(name)); err != nil {
 			return err
 		}
@@ -331,13 +333,6 @@ func (o *scheduleOrder) check(name string) error {
 		return (schedule.Spec{Overlap: b.Overlap}).CheckOptions(name)
 	}
 	return nil
-}
-
-func (d *declaration) does() *scheduled {
-	if d == nil {
-		return nil
-	}
-	return d.Does
 }
 
 // obey applies an order. If more ticks precede the order than this run may start, obey returns the
@@ -421,12 +416,7 @@ func (r *scheduling) start(overlap schedule.Overlap, tick time.Time, id string) 
 
 // answered records the outcome of a start.
 func (r *scheduling) answered(c *startCase) {
-	for i, open := range r.open {
-		if open == c {
-			r.open = append(r.open[:i:i], r.open[i+1:]...)
-			break
-		}
-	}
+	r.open = slices.DeleteFunc(r.open, func(open *startCase) bool { return open == c })
 	if c.op.Failure == nil {
 		return
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// FindSchedule returns the record of the run of a schedule.
 func (c *client) FindSchedule(ctx context.Context, name string) (store.Record, error) {
 	id, err := c.handleByID(event.ScheduleRunID(name)).resolve(ctx)
 	var l store.Loaded
@@ -25,9 +24,7 @@ func (c *client) FindSchedule(ctx context.Context, name string) (store.Record, e
 		l, err = c.load(ctx, store.Load{Run: next, Limit: -1})
 	}
 	switch {
-	case errors.Is(err, ErrRunNotFound):
-		err = flow.ErrScheduleNotFound
-	case err == nil && l.Record.Route.Workflow != event.ScheduleRun:
+	case errors.Is(err, ErrRunNotFound), err == nil && l.Record.Route.Workflow != event.ScheduleRun:
 		err = flow.ErrScheduleNotFound
 	case err == nil && l.Record.Status == StatusFailed:
 		err = fmt.Errorf("%w: its run %s has failed: see its Result, and create the schedule again", flow.ErrScheduleNotFound, l.Record.Run)
@@ -59,47 +56,28 @@ func (c *client) scheduleDoes(ctx context.Context, run RunID) (*scheduled, error
 	if err != nil {
 		return nil, err
 	}
-	var state scheduleState
-	obey := func(e *event.Event) error {
-		if e.Type != event.MessageReceived || e.Name != scheduleOrders.name {
-			return nil
-		}
-		var o scheduleOrder
-		if err := flow.Decode(scheduleOrders.what(), e.Payload, &o); err != nil {
-			return err
-		}
-		if does := state.ordered(&o); does != nil {
-			state.Does = does
-		}
-		if o.Declare != nil && !state.Declared.after(o.Declare) {
-			state.Declared = o.Declare
-		}
-		return nil
-	}
-	for n, frame := range l.Frames {
-		f, err := event.DecodeFrame(frame)
-		if err != nil {
-			return nil, &EventError{Run: run, Frame: uint64(n) + 1, Err: err}
-		}
-		for i := range f.Events {
-			e := &f.Events[i]
-			if e.Type == event.RunCreated {
-				_, err = schedules.def().DecodeInput(e.Payload, &state)
-			} else {
-				err = obey(e)
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
+	events, err := (&logReader{run: run}).all(&l)
+	if err != nil {
+		return nil, err
 	}
 	for i := range l.Inbox {
 		e, err := event.DecodeItem(l.Inbox[i].Body)
-		if err == nil {
-			err = obey(e)
-		}
 		if err != nil {
 			return nil, err
+		}
+		events = append(events, *e)
+	}
+	var state scheduleState
+	if _, err := schedules.def().DecodeInput(events[0].Payload, &state); err != nil {
+		return nil, err
+	}
+	for i := range events {
+		if e := &events[i]; e.Type == event.MessageReceived && e.Name == scheduleOrders.name {
+			var o scheduleOrder
+			if err := flow.Decode(scheduleOrders.what(), e.Payload, &o); err != nil {
+				return nil, err
+			}
+			state.take(&o)
 		}
 	}
 	return state.Does, nil
@@ -130,6 +108,16 @@ func (d *declaration) after(other *declaration) bool {
 	return d != nil && other.Since.Before(d.Since)
 }
 
+// take applies an order to the definition of the schedule.
+func (s *scheduleState) take(o *scheduleOrder) {
+	if does := s.ordered(o); does != nil {
+		s.Does = does
+	}
+	if o.Declare != nil && !s.Declared.after(o.Declare) {
+		s.Declared = o.Declare
+	}
+}
+
 // ordered returns the new definition that an order gives the schedule, or nil if the definition
 // does not change. Of several declarations, the one of the worker that started last applies. A
 // repeated declaration changes nothing, so an update by an operator remains until the code changes.
@@ -150,23 +138,17 @@ func (s *scheduleState) ordered(o *scheduleOrder) *scheduled {
 	return nil
 }
 
-// Declare creates or updates the schedules that directives declare. Each schedule has the name of
-// its workflow.
+// Declare creates the schedules that directives declare, or sends the declarations to them. Each
+// schedule has the name of its workflow.
 func (c *client) Declare(ctx context.Context, r *flow.Registry, began time.Time) error {
 	var failed error
 	for _, d := range r.Scheduled() {
-		failed = errors.Join(failed, c.declareSchedule(ctx, definition{d}, began))
+		does, err := definition{d}.scheduled(c, d.Name, schedule.Spec{When: d.Schedule}, None{}, nil)
+		if err == nil {
+			said := &declaration{Does: does, Since: began}
+			_, err = c.beginSchedule(ctx, scheduleState{Name: d.Name, Does: does, Declared: said}, scheduleOrder{Declare: said})
+		}
+		failed = errors.Join(failed, err)
 	}
 	return failed
-}
-
-// declareSchedule creates the schedule of a workflow, or sends the declaration to it.
-func (c *client) declareSchedule(ctx context.Context, d definition, began time.Time) error {
-	does, err := d.scheduled(c, d.Name, schedule.Spec{When: d.Schedule}, None{}, nil)
-	if err != nil {
-		return err
-	}
-	said := &declaration{Does: does, Since: began}
-	_, err = c.beginSchedule(ctx, scheduleState{Name: d.Name, Does: does, Declared: said}, scheduleOrder{Declare: said})
-	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -44,11 +45,7 @@ func KeepLast(n int) StreamOption {
 // most 200 bytes long. NewStream panics if the name is empty or longer than that.
 func NewStream[T any](name string, opts ...StreamOption) Stream[T] {
 	checkName("NewStream", name)
-	var o streamOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	return Stream[T](flow.NewStream(&flow.StreamSpec{Name: name, Keep: o.keep}))
+	return Stream[T](flow.NewStream(&flow.StreamSpec{Name: name, Keep: optionsOf(opts).keep}))
 }
 
 // Name returns the name of the stream.
@@ -62,9 +59,7 @@ func (s Stream[T]) declared() *flow.StreamSpec { return flow.Stream(s).Spec() }
 // this run, one of its steps or an earlier run of its chain has closed the stream.
 func (s Stream[T]) Write(ctx Context, v T) {
 	d := s.declared()
-	b := ctx.branch()
-	b.Gate(ctx.scope())
-	b.WriteStream(d.Name, func() ([]byte, *event.Failure) {
+	ctx.gate().WriteStream(d.Name, func() ([]byte, *event.Failure) {
 		value, err := ctx.encode("chunk of stream "+d.Name, v)
 		if err != nil {
 			return nil, failure.Encode(err, event.CodePayload)
@@ -79,9 +74,7 @@ func (s Stream[T]) Write(ctx Context, v T) {
 // closed ends with the last run of the chain.
 func (s Stream[T]) Close(ctx Context) {
 	d := s.declared()
-	b := ctx.branch()
-	b.Gate(ctx.scope())
-	b.CloseStream(d.Name)
+	ctx.gate().CloseStream(d.Name)
 }
 
 // Chunk is one entry of a stream.
@@ -112,19 +105,24 @@ func (s Stream[T]) Read(ctx context.Context, of Target, opts ...ReadOption) iter
 	name := s.declared().Name
 	return func(yield func(Chunk[T], error) bool) {
 		for raw, err := range of.target().ReadStream(ctx, name, opts...) {
-			c := Chunk[T]{Index: raw.Index, Run: raw.Run, Step: raw.Step, Attempt: raw.Attempt}
+			var c Chunk[T]
 			if err == nil {
-				err = flow.Decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, name), raw.Value, &c.Value)
+				c, err = s.decode(&raw)
 			}
-			if err != nil {
-				yield(Chunk[T]{}, err)
-				return
-			}
-			if !yield(c, nil) {
+			if !yield(c, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// decode decodes a chunk of the stream. If it returns an error, the chunk is zero.
+func (s Stream[T]) decode(raw *Chunk[json.RawMessage]) (c Chunk[T], err error) {
+	if err = flow.Decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, s.Name()), raw.Value, &c.Value); err != nil {
+		return Chunk[T]{}, err
+	}
+	c.Index, c.Run, c.Step, c.Attempt = raw.Index, raw.Run, raw.Step, raw.Attempt
+	return c, nil
 }
 
 // ReadStream is like [Stream.Read], for programs that do not have the type of the stream. It
@@ -163,10 +161,7 @@ type chunkReader struct {
 var errTypesOfStream = errors.New("Types selects events: the chunks of a stream have none")
 
 func (h *Handle) chunks(ctx context.Context, name string, opts []ReadOption) (*chunkReader, error) {
-	var o readOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o := optionsOf(opts)
 	if len(o.types) > 0 {
 		return nil, errTypesOfStream
 	}
@@ -209,10 +204,8 @@ func (r *chunkReader) read(ctx context.Context, yield func(Chunk[json.RawMessage
 		case page.Closed || page.Ended:
 			return nil
 		default:
-			err := r.c.Persist(ctx, "follow stream", func() error {
-				return r.c.store.AwaitStream(ctx, r.run, effects.UserStream(r.name), page.Last)
-			})
-			if err != nil {
+			follow := func() error { return r.c.store.AwaitStream(ctx, r.run, effects.UserStream(r.name), page.Last) }
+			if err := r.c.Persist(ctx, "follow stream", follow); err != nil {
 				return err
 			}
 		}
@@ -225,11 +218,7 @@ func (r *chunkReader) page(ctx context.Context) (store.StreamPage, error) {
 	if r.tail == 0 {
 		ask.Limit = -1
 	}
-	var page store.StreamPage
-	err := r.c.Persist(ctx, "read stream", func() (err error) {
-		page, err = r.c.store.ReadStream(ctx, ask)
-		return err
-	})
+	page, err := persist(ctx, r.c, "read stream", func() (store.StreamPage, error) { return r.c.store.ReadStream(ctx, ask) })
 	if err != nil {
 		return page, err
 	}
@@ -284,6 +273,15 @@ func (c *client) Persist(ctx context.Context, what string, ask func() error) err
 	}
 }
 
+// persist is like [client.Persist], for a request that has a result.
+func persist[T any](ctx context.Context, c *client, what string, ask func() (T, error)) (result T, err error) {
+	err = c.Persist(ctx, what, func() (err error) {
+		result, err = ask()
+		return err
+	})
+	return result, err
+}
+
 const (
 	persistFirst = 10 * time.Millisecond
 	persistMost  = time.Second
@@ -291,16 +289,12 @@ const (
 
 // final reports whether a repeated request would fail with the same error.
 func final(err error) bool {
-	var version *event.VersionError
-	for _, end := range []error{ErrRunNotFound, ErrRunTerminal, ErrClientClosed, store.ErrClosed, store.ErrForeign, event.ErrCorrupt, errors.ErrUnsupported} {
-		if errors.Is(err, end) {
-			return true
-		}
-	}
-	if p, ok := errors.AsType[store.PermanentError](err); ok && p.Permanent() {
+	ends := []error{ErrRunNotFound, ErrRunTerminal, ErrClientClosed, store.ErrClosed, store.ErrForeign, event.ErrCorrupt, errors.ErrUnsupported}
+	if slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }) {
 		return true
 	}
-	return errors.As(err, &version)
+	p, ok := errors.AsType[store.PermanentError](err)
+	return ok && p.Permanent() || errors.As(err, new(*event.VersionError))
 }
 
 // reader reads one stream that a run has published. During an outage of the store it waits.
@@ -336,11 +330,7 @@ func (r *reader) newest(ctx context.Context) (store.StreamPage, error) {
 
 func (r *reader) page(ctx context.Context, want store.ReadStream) (store.StreamPage, error) {
 	want.Run, want.Stream = r.run, r.stream
-	var page store.StreamPage
-	err := r.c.Persist(ctx, "read "+r.what, func() (err error) {
-		page, err = r.c.store.ReadStream(ctx, want)
-		return err
-	})
+	page, err := persist(ctx, r.c, "read "+r.what, func() (store.StreamPage, error) { return r.c.store.ReadStream(ctx, want) })
 	if err != nil {
 		return page, r.wrap(ctx, err)
 	}

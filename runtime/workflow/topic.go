@@ -41,11 +41,7 @@ func (t Topic[T]) Name() string { return t.name }
 
 func (t Topic[T]) what() string { return "message of topic " + t.name }
 
-func (t Topic[T]) declared() {
-	if t.name == "" {
-		panic(&replay.MisuseError{Text: "workflow: zero Topic: declare it with workflow.NewTopic"})
-	}
-}
+func (t Topic[T]) declared() { flow.Declared("Topic", t.name) }
 
 // check returns an *InvalidError if the name is not valid. Each message, and the log of the run
 // that receives it, contains the name.
@@ -71,13 +67,9 @@ func Timeout(d time.Duration) ReceiveOption {
 // receiveBy begins a receive, and returns the time at which it times out. The time is zero if there
 // is no Timeout.
 func receiveBy(ctx Context, opts []ReceiveOption) (due time.Time) {
-	var o receiveOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	ctx.branch().Gate(ctx.scope())
+	b, o := ctx.gate(), optionsOf(opts)
 	if o.limited {
-		due = ctx.branch().Until(o.timeout)
+		due = b.Until(o.timeout)
 	}
 	return due
 }
@@ -179,7 +171,7 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 	}
 	run, err := h.commandable(ctx, "send to")
 	if err == nil {
-		err = h.c.put(ctx, run, item, false, time.Time{})
+		_, err = h.c.accept(ctx, run, item, false, time.Time{})
 	}
 	if err != nil {
 		return fmt.Errorf("send to topic %s: %w", t.name, err)
@@ -214,8 +206,7 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 	if event.Reserved(t.name) {
 		return reservedTopic(t.name)
 	}
-	b := ctx.branch()
-	b.Gate(ctx.scope())
+	b := ctx.gate()
 	key := b.Key("send." + t.name)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -243,15 +234,10 @@ func (t Topic[T]) SendFrom(ctx Context, to RunID, v T, opts ...SendOption) error
 // may have any bytes and any length. The ID is text because it is also written as JSON. It is short
 // because stores keep it for a long time.
 func itemOf(name string, opts []SendOption) (id event.ItemID, keyed bool) {
-	var o sendOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if o.key == "" {
-		return event.NewItemID(), false
-	}
-	kind, key := "key:", o.key
+	kind, key := "key:", optionsOf(opts).key
 	switch {
+	case key == "":
+		return event.NewItemID(), false
 	case len(key) > store.MaxName:
 		sum := sha256.Sum256([]byte(key))
 		kind, key = "sum:", hex.EncodeToString(sum[:])
@@ -275,7 +261,6 @@ func (e *refusedError) Error() string {
 func (e *refusedError) Is(target error) bool { return failure.Is(e.failure, target) }
 func (e *refusedError) As(target any) bool   { return failure.As(e.failure, target) }
 
-// storeRefusal returns the stored form of e.
 func storeRefusal(e *refusedError) *event.Failure {
 	return &event.Failure{Code: event.CodeRefused, Message: e.Error(), Causes: []*event.Failure{e.failure}}
 }
@@ -340,7 +325,7 @@ func (d definition) sendAlong(ctx context.Context, c *client, s *localstart.Star
 	for delay := time.Millisecond; ; delay = min(2*delay, 100*time.Millisecond) {
 		err := there.Err // error of reading the found run
 		for err == nil && len(left) > 0 {
-			if err = c.put(ctx, there.Run, left[0], false, time.Time{}); err == nil {
+			if _, err = c.accept(ctx, there.Run, left[0], false, time.Time{}); err == nil {
 				left = left[1:]
 			}
 		}

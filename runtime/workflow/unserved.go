@@ -13,8 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Unserved reports whether a run waits for a worker and no worker serves its route. It returns
-// false if the store cannot determine that.
+// Unserved returns false if the store cannot determine whether a worker serves the run.
 func (c *client) Unserved(ctx context.Context, r *store.Record) (bool, error) {
 	roster, ok := store.As[store.Roster](c.store)
 	if !ok || r.QueueState != store.StateReady {
@@ -24,8 +23,6 @@ func (c *client) Unserved(ctx context.Context, r *store.Record) (bool, error) {
 	return err == nil && !served, err
 }
 
-// ExplainUnserved returns err. If no worker serves the run, the returned error also matches
-// ErrRunUnserved.
 func (c *client) ExplainUnserved(ctx context.Context, run RunID, err error) error {
 	l, failed := c.load(ctx, store.Load{Run: run, Limit: -1})
 	if failed != nil {
@@ -39,22 +36,22 @@ func (c *client) ExplainUnserved(ctx context.Context, run RunID, err error) erro
 		err, ErrRunUnserved, run, route.Workflow, route.Queue)
 }
 
-// endUnserved ends runs without a worker. All of the given runs were asked to cancel. A run is
-// ended if its code has not begun and either no worker serves it or it is queued behind other runs
-// with its workflow ID. endUnserved returns the runs that it has ended.
+func (c *client) EndUnserved(ctx context.Context, run RunID) (ended bool, err error) {
+	loaded, err := c.records(ctx, []RunID{run})
+	if err != nil {
+		return false, err
+	}
+	runs, err := c.endLoaded(ctx, loaded)
+	return len(runs) > 0, err
+}
+
+// endLoaded ends runs that were read after they had been asked to cancel. A run is ended if its code
+// has not begun and either no worker serves it or it is queued behind other runs with its workflow
+// ID. endLoaded returns the runs that it has ended.
 //
 // A worker that claimed such a run would end it without executing its code, because it was asked to
 // cancel before it began. Therefore no effect of the code is lost. All other runs are left to
 // workers.
-func (c *client) endUnserved(ctx context.Context, runs ...RunID) (ended []RunID, err error) {
-	loaded, err := c.records(ctx, runs)
-	if err != nil {
-		return nil, err
-	}
-	return c.endLoaded(ctx, loaded)
-}
-
-// endLoaded is like endUnserved, for runs that were read after they had been asked to cancel.
 func (c *client) endLoaded(ctx context.Context, loaded []store.Loaded) (ended []RunID, err error) {
 	type place struct {
 		partition int
@@ -163,8 +160,8 @@ func (c *client) endAlone(ctx context.Context, partition int, runs []RunID, how 
 		switch {
 		case err == nil:
 			claims, loads = append(claims, claimed), append(loads, store.Load{Run: run, Inbox: true})
-		case ignoreTaken(err) != nil:
-			return nil, err
+		case !errors.Is(err, store.ErrOwned) && !errors.Is(err, store.ErrNotClaimable) && !errors.As(err, new(*store.TerminalError)):
+			return nil, err // the other errors mean that another process has claimed or ended the run first
 		}
 	}
 	loaded, err := c.loadAll(ctx, loads)
@@ -206,14 +203,6 @@ const (
 	// endPatience is the maximum time for closing the session.
 	endPatience = 5 * time.Second
 )
-
-// ignoreTaken returns nil if err means that another process has claimed or ended the run first.
-func ignoreTaken(err error) error {
-	if errors.Is(err, store.ErrOwned) || errors.Is(err, store.ErrNotClaimable) || errors.As(err, new(*store.TerminalError)) {
-		return nil
-	}
-	return err
-}
 
 // ending returns the commit that ends a run that was asked to cancel and whose log contains only
 // its creation. It returns nil if a worker must end the run.

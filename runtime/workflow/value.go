@@ -13,7 +13,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
-	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -46,11 +45,7 @@ func (v Value[T]) Name() string { return v.name }
 
 func (v Value[T]) what() string { return "value " + v.name }
 
-func (v Value[T]) declared() {
-	if v.name == "" {
-		panic(&replay.MisuseError{Text: "workflow: zero Value: declare it with workflow.NewValue"})
-	}
-}
+func (v Value[T]) declared() { flow.Declared("Value", v.name) }
 
 // Set publishes the value from workflow code. Readers receive it when the commit that records it is
 // durable. A replay does not set it again. Set does not wait, and has an effect even if ctx has
@@ -61,8 +56,7 @@ func (v Value[T]) declared() {
 // Compensations are executed.
 func (v Value[T]) Set(ctx Context, value T) {
 	v.declared()
-	b := ctx.branch()
-	b.Gate(ctx.scope())
+	b := ctx.gate()
 	key := b.Key("set." + v.name)
 	payload, err := ctx.encode(v.what(), value)
 	if err != nil {
@@ -111,31 +105,23 @@ func (v Value[T]) Wait(ctx context.Context, of Target) (value T, err error) {
 // when the run ends, which is not an error. An error, as of Get, is in the last pair.
 func (v Value[T]) Watch(ctx context.Context, of Target) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var none T
+		var chunk store.Chunk
+		var there bool
 		r, err := v.open(ctx, of)
-		if err != nil {
-			yield(none, err)
-			return
-		}
-		for seen := uint64(0); ; {
-			chunk, there, err := r.await(ctx, seen)
-			if err != nil {
-				yield(none, err)
+		for err == nil {
+			if chunk, there, err = r.await(ctx, chunk.Index); !there && err == nil {
 				return
 			}
-			if !there {
-				return
-			}
-			seen = chunk.Index
 			var value T
-			if err := flow.Decode(v.what(), chunk.Body, &value); err != nil {
-				yield(none, err)
-				return
+			if err == nil {
+				err = flow.Decode(v.what(), chunk.Body, &value)
 			}
-			if !yield(value, nil) {
+			if err == nil && !yield(value, nil) {
 				return
 			}
 		}
+		var none T
+		yield(none, err)
 	}
 }
 
@@ -193,7 +179,7 @@ type readResult struct {
 	Lag     *LagError       `json:"lag,omitempty"`
 }
 
-// readChunk is the stored form of a Chunk.
+// readChunk is the stored form of a Chunk. It has the same fields.
 type readChunk struct {
 	Index   uint64          `json:"index"`
 	Value   json.RawMessage `json:"value"`
@@ -205,8 +191,7 @@ type readChunk struct {
 // read calls the step that reads from another run. what describes the data in errors.
 func (ctx Context) read(what string, call *readCall) (*readResult, error) {
 	got := &readResult{}
-	err := flow.Call(flow.Context(ctx).WithoutSteps(), flow.ReadPlan, // options are only for steps of the user
-		"", false, call, got)
+	err := flow.Call(flow.Context(ctx).WithoutSteps(), flow.ReadPlan, "", false, call, got) // options are only for steps of the user
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read %s of run %s: %w", what, call.Run, err)
@@ -275,16 +260,14 @@ func (c *client) readChunks(ctx context.Context, call *readCall) (*readResult, e
 	}
 	got, size := &readResult{Next: r.next}, 0
 	for i := range page.Chunks {
-		stored := &page.Chunks[i]
-		if size += len(stored.Body); size > readBytes && i > 0 {
+		if size += len(page.Chunks[i].Body); size > readBytes && i > 0 {
 			break
 		}
-		one, err := effects.DecodeChunk(stored.Body)
+		c, err := chunkOf(&page.Chunks[i])
 		if err != nil {
-			return nil, fmt.Errorf("chunk %d: %w", stored.Index, err)
+			return nil, err
 		}
-		got.Chunks = append(got.Chunks, readChunk{Index: stored.Index, Value: one.Value, Run: one.Run, Step: one.Key, Attempt: one.Attempt})
-		got.Next = stored.Index + 1
+		got.Chunks, got.Next = append(got.Chunks, readChunk(c)), c.Index+1
 	}
 	got.Ended = got.Next > page.Last && (page.Closed || page.Ended)
 	return got, nil
@@ -401,10 +384,7 @@ type Part[T any] struct {
 func (s Stream[T]) ReadFrom(ctx Context, of OtherRun, opts ...ReadOption) (Part[T], error) {
 	d := s.declared()
 	var part Part[T]
-	var o readOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o := optionsOf(opts)
 	if len(o.types) > 0 {
 		return part, errTypesOfStream
 	}
@@ -421,9 +401,9 @@ func (s Stream[T]) ReadFrom(ctx Context, of OtherRun, opts ...ReadOption) (Part[
 		return part, err
 	}
 	part.Next, part.Ended = got.Next, got.Ended
-	for _, raw := range got.Chunks {
-		c := Chunk[T]{Index: raw.Index, Run: raw.Run, Step: raw.Step, Attempt: raw.Attempt}
-		if err := flow.Decode(fmt.Sprintf("chunk %d of stream %s", raw.Index, d.Name), raw.Value, &c.Value); err != nil {
+	for i := range got.Chunks {
+		c, err := s.decode((*Chunk[json.RawMessage])(&got.Chunks[i]))
+		if err != nil {
 			return part, err
 		}
 		part.Chunks = append(part.Chunks, c)

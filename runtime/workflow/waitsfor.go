@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -45,17 +46,6 @@ type LimitHold struct {
 	Weight int
 }
 
-// holdsOf returns the permits that a run holds.
-func holdsOf(r *store.Record) (all []LimitHold) {
-	if !r.Permits {
-		return nil
-	}
-	for _, u := range r.Uses {
-		all = append(all, LimitHold{Limit: u.Name, Key: u.Key, Weight: u.Weight})
-	}
-	return all
-}
-
 const (
 	// mostWaits is the maximum number of limits that Info and lists report for a run.
 	mostWaits = 20
@@ -74,20 +64,16 @@ type remoteStep struct {
 
 // remoteSteps returns the open steps of a log that other runs execute, in order of creation.
 func (l *followedLog) remoteSteps() (all []remoteStep) {
-	var open []*event.Open
-	l.state.Opens(func(o *event.Open) bool {
-		if _, is := event.StepOfRun(o.Name); is && o.Entity == event.EntityChild {
-			open = append(open, o)
+	for _, o := range slices.SortedFunc(l.state.Opens, byRef) {
+		if name, is := event.StepOfRun(o.Name); is && o.Entity == event.EntityChild {
+			all = append(all, remoteStep{run: o.Next, name: name, key: o.Key})
 		}
-		return true
-	})
-	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
-	for _, o := range open {
-		name, _ := event.StepOfRun(o.Name)
-		all = append(all, remoteStep{run: o.Next, name: name, key: o.Key})
 	}
 	return all
 }
+
+// byRef compares operations by the order of their creation.
+func byRef(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) }
 
 // mayHaveSteps reports whether a run may wait for steps that other runs execute. It returns false
 // for a run that also does other work, because the run makes progress and its log may grow fast.
@@ -105,13 +91,7 @@ func (c *client) stepsOf(ctx context.Context, r *store.Record) (steps []remoteSt
 	if !mayHaveSteps(r) && r.Status != StatusHeld && r.Status != StatusBlocked {
 		return nil, false, nil
 	}
-	l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
-	l.mu.Lock()
-	err = l.follow(ctx, c, r)
-	steps, paused = l.remoteSteps(), l.state.Paused
-	bytes := l.size()
-	l.mu.Unlock()
-	c.logs.Measure(r.Run, l, bytes)
+	err = c.readLog(ctx, r, func(l *followedLog) { steps, paused = l.remoteSteps(), l.state.Paused })
 	return steps, paused, err
 }
 
@@ -128,7 +108,7 @@ func (c *client) listedSteps(ctx context.Context, records []*store.Record) (map[
 	for part := range slices.Chunk(waiting, listedAtOnce) {
 		loads, logs := make([]store.Load, len(part)), make([]*followedLog, len(part))
 		for i, r := range part {
-			l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
+			l := c.log(r.Run)
 			l.mu.Lock()
 			if l.broken || l.read > r.N || l.read == r.N && l.last != r.Last { // the cached log is not the current log of the run
 				l.forget()
@@ -149,9 +129,8 @@ func (c *client) listedSteps(ctx context.Context, records []*store.Record) (map[
 				l.take(loaded[i].Frames)
 			}
 			steps[part[i].Run] = l.remoteSteps()
-			bytes := l.size()
+			c.logs.Measure(part[i].Run, l, l.size())
 			l.mu.Unlock()
-			c.logs.Measure(part[i].Run, l, bytes)
 		}
 	}
 	return steps, nil
@@ -171,31 +150,25 @@ func (c *client) fillWaits(ctx context.Context, infos []RunInfo, records []*stor
 	if !ok {
 		return nil
 	}
-	var waiters []waiter
-	var steps []remoteStep
-	var of []int
+	var waiters, steps []waiter
+	var runs []RunID
 	for i, r := range records {
 		if r.Waits() {
 			waiters = append(waiters, waiter{record: r, of: i})
 		}
 		found := remote[infos[i].ID]
 		for _, s := range found[:min(len(found), mostWaits)] {
-			steps, of = append(steps, s), append(of, i)
+			steps, runs = append(steps, waiter{of: i, step: s}), append(runs, s.run)
 		}
 	}
-	if len(steps) > 0 {
-		loads := make([]store.Load, len(steps))
-		for i, s := range steps {
-			loads[i] = store.Load{Run: s.run, Limit: -1}
-		}
-		loaded, err := c.store.Load(ctx, loads)
-		if err != nil {
-			return err
-		}
-		for i := range loaded {
-			if loaded[i].Err == nil && loaded[i].Record.Waits() {
-				waiters = append(waiters, waiter{record: &loaded[i].Record, of: of[i], step: steps[i]})
-			}
+	loaded, err := c.records(ctx, runs)
+	if err != nil {
+		return err
+	}
+	for i := range loaded {
+		if loaded[i].Err == nil && loaded[i].Record.Waits() {
+			steps[i].record = &loaded[i].Record
+			waiters = append(waiters, steps[i])
 		}
 	}
 	if len(waiters) == 0 {
@@ -217,13 +190,10 @@ func (c *client) placeWaits(ctx context.Context, reader store.TurnReader, infos 
 		}
 	}
 	for p, parts := range turns {
-		ids := make([]store.LimitID, 0, len(parts))
-		for id := range parts {
-			ids = append(ids, id)
-		}
-		if len(ids) == 0 {
+		if len(parts) == 0 {
 			continue
 		}
+		ids := slices.Collect(maps.Keys(parts))
 		read, err := reader.Turns(ctx, p, ids)
 		if err != nil { // not returned, because a damaged limit must not hide the other data
 			c.logger.Debug("limits could not be read", "partition", p, "error", err)
@@ -233,19 +203,23 @@ func (c *client) placeWaits(ctx context.Context, reader store.TurnReader, infos 
 			parts[id] = read[i]
 		}
 	}
-	ahead := map[RunID]RunID{}
+	ahead := map[RunID]RunID{} // the runs that are first in their queues
 	for _, w := range waiters {
-		if w.record.WaitsSince.IsZero() { // there was free capacity when the run arrived, so it only waits for a worker
+		r := w.record
+		if r.WaitsSince.IsZero() { // there was free capacity when the run arrived, so it only waits for a worker
 			continue
 		}
-		at, ok := waitsAt(w.record, turns[c.partitionOf(w.record.Run)])
+		all := make([]store.Turn, len(r.Uses))
+		for i, u := range r.Uses {
+			all[i] = turns[c.partitionOf(r.Run)][u.LimitID]
+		}
+		at, ok := store.WaitsAt(r.Run, r.Uses, all)
 		if !ok {
 			continue
 		}
-		id := w.record.Uses[at].LimitID
-		turn := turns[c.partitionOf(w.record.Run)][id]
-		one := LimitWait{Step: w.step.name, StepKey: w.step.key, Limit: id.Name, Key: id.Key, Paused: turn.Config.Paused, Since: w.record.WaitsSince}
-		if turn.First != w.record.Run {
+		id, turn := r.Uses[at].LimitID, all[at]
+		one := LimitWait{Step: w.step.name, StepKey: w.step.key, Limit: id.Name, Key: id.Key, Paused: turn.Config.Paused, Since: r.WaitsSince}
+		if turn.First != r.Run {
 			one.Ahead = turn.First
 			ahead[turn.First] = turn.First
 		}
@@ -264,35 +238,17 @@ func (c *client) placeWaits(ctx context.Context, reader store.TurnReader, infos 
 	return nil
 }
 
-// waitsAt returns the index of the use for which a run waits. ok is false if it waits for none.
-func waitsAt(r *store.Record, turns map[store.LimitID]store.Turn) (int, bool) {
-	all := make([]store.Turn, len(r.Uses))
-	for i, u := range r.Uses {
-		all[i] = turns[u.LimitID]
-	}
-	return store.WaitsAt(r.Run, r.Uses, all)
-}
-
 // shownFor replaces each internal run among the values of the map by its parent. An internal run
 // executes a step or takes permits for its parent.
 func (c *client) shownFor(ctx context.Context, runs map[RunID]RunID) error {
-	loads := make([]store.Load, 0, len(runs))
-	for run := range runs {
-		loads = append(loads, store.Load{Run: run, Limit: -1})
-	}
-	if len(loads) == 0 {
-		return nil
-	}
-	loaded, err := c.store.Load(ctx, loads)
-	if err != nil {
-		return err
-	}
+	ids := slices.Collect(maps.Keys(runs))
+	loaded, err := c.records(ctx, ids)
 	for i := range loaded {
 		if r := &loaded[i].Record; loaded[i].Err == nil && r.Parent != "" && event.Internal(r.Route.Workflow) {
-			runs[loads[i].Run] = r.Parent
+			runs[ids[i]] = r.Parent
 		}
 	}
-	return nil
+	return err
 }
 
 // remoteRetries returns the retries of steps that other runs execute, as retries of steps of the
@@ -303,12 +259,12 @@ func (c *client) remoteRetries(ctx context.Context, steps []remoteStep) (all []S
 		if errors.Is(err, ErrRunNotFound) || err == nil && l.Record.Group == "" {
 			continue
 		}
+		var retries []StepRetry
+		if err == nil {
+			retries, _, err = c.followed(ctx, &l.Record)
+		}
 		if err != nil {
 			return all, fmt.Errorf("get info of step %s: %w", s.key, err)
-		}
-		retries, _, err := c.followed(ctx, &l.Record)
-		if err != nil {
-			return all, err
 		}
 		for _, r := range retries {
 			r.Key = s.key
@@ -352,42 +308,48 @@ type followedLog struct {
 // followed returns the retries of a run from its log, and the time by which the run must begin. If
 // a part of the log cannot be read, the result covers the events before that part. Such a run is
 // blocked, and the reason is reported elsewhere.
-func (c *client) followed(ctx context.Context, r *store.Record) ([]StepRetry, time.Time, error) {
-	l := c.logs.Get(r.Run, func() *followedLog { return new(followedLog) })
-	l.mu.Lock()
-	err := l.follow(ctx, c, r)
-	retries, by, bytes := retriesIn(&l.state), l.startBy(), l.size()
-	l.mu.Unlock()
-	c.logs.Measure(r.Run, l, bytes)
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("get info of run %s: %w", r.Run, err)
-	}
-	return retries, by, nil
+func (c *client) followed(ctx context.Context, r *store.Record) (retries []StepRetry, by time.Time, err error) {
+	err = c.readLog(ctx, r, func(l *followedLog) {
+		retries = retriesIn(&l.state)
+		if l.state.Spec != nil { // the log has a readable event
+			by = l.state.StartBy()
+		}
+	})
+	return retries, by, err
 }
 
-// orders returns the requests to an open run that its log contains. It reads only the part of the
-// log that was added since the last read. If a part of the log cannot be read, the result covers
-// the events before that part.
-func (h *Handle) orders(ctx context.Context) (flow.Orders, error) {
-	id, err := h.resolve(ctx)
-	if err != nil {
-		return flow.Orders{}, err
+// Orders reads only the part of the log that was added since the last read. If a part of the log
+// cannot be read, the result covers the events before that part.
+func (c *client) Orders(ctx context.Context, run RunID) (o flow.Orders, err error) {
+	if _, err := c.handle(run).resolve(ctx); err != nil {
+		return o, err
 	}
-	got, err := h.c.load(ctx, store.Load{Run: id, Limit: -1})
-	if err != nil {
-		return flow.Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
+	got, err := c.load(ctx, store.Load{Run: run, Limit: -1})
+	if err == nil {
+		err = c.readLog(ctx, &got.Record, func(l *followedLog) {
+			o = flow.Orders{Paused: l.state.Paused, Canceling: l.state.Ending(), CancelReason: l.state.CancelReason}
+		})
 	}
-	l := h.c.logs.Get(id, func() *followedLog { return new(followedLog) })
-	l.mu.Lock()
-	err = l.follow(ctx, h.c, &got.Record)
-	o := flow.Orders{Paused: l.state.Paused, Canceling: l.state.Ending(), CancelReason: l.state.CancelReason}
-	bytes := l.size()
-	l.mu.Unlock()
-	h.c.logs.Measure(id, l, bytes)
 	if err != nil {
-		return flow.Orders{}, fmt.Errorf("read orders to run %s: %w", id, err)
+		return flow.Orders{}, fmt.Errorf("read orders to run %s: %w", run, err)
 	}
 	return o, nil
+}
+
+func (c *client) log(run RunID) *followedLog {
+	return c.logs.Get(run, func() *followedLog { return new(followedLog) })
+}
+
+// readLog reads the part of the log of a run that was added since the last call, and then calls use,
+// even if it returns an error. While use is called, the log does not change.
+func (c *client) readLog(ctx context.Context, r *store.Record, use func(*followedLog)) error {
+	l := c.log(r.Run)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.follow(ctx, c, r)
+	use(l)
+	c.logs.Measure(r.Run, l, l.size())
+	return err
 }
 
 // follow reads the part of the log that was added since the last call.
@@ -447,13 +409,6 @@ func (l *followedLog) forget() {
 	l.read, l.last, l.state, l.hooks, l.broken = 0, event.CommitID{}, event.LogState{}, nil, false
 }
 
-func (l *followedLog) startBy() time.Time {
-	if l.state.Spec == nil { // the log has no readable event
-		return time.Time{}
-	}
-	return l.state.StartBy()
-}
-
 // size returns the approximate memory use of l, in bytes.
 func (l *followedLog) size() int64 {
 	const log, open = 1 << 10, 512
@@ -476,11 +431,8 @@ func (l *followedLog) apply(events []event.Event) bool {
 	return true
 }
 
-func retriesIn(f *event.LogState) []StepRetry {
-	open := slices.Collect(f.AllFailing)
-	slices.SortFunc(open, func(a, b *event.Open) int { return cmp.Compare(a.Ref, b.Ref) })
-	var all []StepRetry
-	for _, o := range open {
+func retriesIn(f *event.LogState) (all []StepRetry) {
+	for _, o := range slices.SortedFunc(f.AllFailing, byRef) {
 		r := StepRetry{Step: o.Name, Key: o.Key, Attempt: o.Attempt, Failed: o.Failure.Message, Code: o.Failure.Code}
 		if o.State == event.StatePending { // for other states, the attempt is running or an external system completes it
 			r.Next = o.Due
@@ -501,20 +453,4 @@ func (c *client) waits(ctx context.Context, r *store.Record, spec *event.Spec) (
 		return &store.Record{}, nil
 	}
 	return &l.Record, err
-}
-
-func waitsOf(r *store.Record) (names []string) {
-	if r.Waits() {
-		for _, u := range r.Uses {
-			names = append(names, u.LimitID.String())
-		}
-	}
-	return names
-}
-
-func waitsSince(r *store.Record) (since time.Time) {
-	if r.Waits() {
-		since = r.WaitsSince
-	}
-	return since
 }
