@@ -72,7 +72,7 @@ func TestEngine_AStepWhoseRunHasEndedIsToldSo(t *testing.T) {
 	if got := flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 2)); got != 2 {
 		t.Errorf("a step after it: got %d, want 2", got)
 	}
-	if w.QueueState(run) != store.StateEnded {
+	if w.Record(run).QueueState != store.StateEnded {
 		t.Error("the run has not ended")
 	}
 }

@@ -188,7 +188,7 @@ func TestK3_ABusyWorkerCallsDueForOthers(t *testing.T) {
 	w.Await("the step", busy.arrived)
 	w.Eventually("it is ready for others", func() bool {
 		w.Clock.Advance(6 * time.Second)
-		return pause(w.Ctx, 10*time.Millisecond) == nil && w.QueueState(sleeps) == store.StateReady
+		return pause(w.Ctx, 10*time.Millisecond) == nil && w.Record(sleeps).QueueState == store.StateReady
 	})
 }
 

@@ -61,7 +61,7 @@ func TestLinger_ARunThatStaysIsGivenBackWhenNothingComesForIt(t *testing.T) {
 		run := flowtest.Start(w, flowtest.Collects, 4)
 		w.Eventually("it was begun", func() bool { return w.Parked(run) })
 		tell(w, run, 0, 2)
-		if got := w.QueueState(run); got != store.StateOwned {
+		if got := w.Record(run).QueueState; got != store.StateOwned {
 			t.Fatalf("it was woken twice at once, and is %v", got)
 		}
 		w.Status(run, workflow.StatusWaiting)
@@ -133,7 +133,7 @@ func TestLinger_ARunIsGivenBackWhenTheWorkerStops(t *testing.T) {
 		w.Eventually("it was begun", func() bool { return w.Parked(run) })
 		tell(w, run, 0, 2)
 		r.Stop()
-		if got := w.QueueState(run); got != store.StateParked {
+		if got := w.Record(run).QueueState; got != store.StateParked {
 			t.Errorf("the worker has stopped, and the run is %v", got)
 		}
 		w.Work(worker.Config{NoLocalStart: true}, flowtest.Collect)

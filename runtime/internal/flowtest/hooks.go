@@ -31,16 +31,12 @@ var (
 func (w *World) TokenOf(run workflow.Target) string {
 	w.T.Helper()
 	t, err := Token.Wait(w.Ctx, run)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	Order(w.T, err)
 	return t
 }
 
 // Resume sends a payload to the hook with the given token.
 func (w *World) Resume(token string, v int, opts ...workflow.SendOption) {
 	w.T.Helper()
-	if err := Paid.Send(w.Ctx, w.Client, token, v, opts...); err != nil {
-		w.T.Fatal(err)
-	}
+	Order(w.T, Paid.Send(w.Ctx, w.Client, token, v, opts...))
 }

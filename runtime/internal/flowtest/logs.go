@@ -2,6 +2,7 @@ package flowtest
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -68,12 +69,7 @@ func (s *Seen[T]) Len() int {
 
 // ContainsAll reports whether the text contains each of the parts.
 func ContainsAll(text string, parts ...string) bool {
-	for _, p := range parts {
-		if !strings.Contains(text, p) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) })
 }
 
 // Lines returns the log lines that contain the given message.

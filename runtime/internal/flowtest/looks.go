@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -24,19 +23,14 @@ import (
 func (w *World) Recovered(n int) []*workflow.Run[int] {
 	w.T.Helper()
 	dead := store.Session{ID: "dead", TTL: time.Hour}
-	if err := w.Store.OpenSession(w.Ctx, dead); err != nil {
-		w.T.Fatal(err)
-	}
+	Order(w.T, w.Store.OpenSession(w.Ctx, dead))
 	var runs []*workflow.Run[int]
 	for i := range n {
 		runs = append(runs, Start(w, AttackSleep, i))
-		if _, err := w.Store.ClaimRun(w.Ctx, 0, dead.ID, event.NewToken(), runs[i].ID()); err != nil {
-			w.T.Fatal(err)
-		}
+		_, err := w.Store.ClaimRun(w.Ctx, 0, dead.ID, event.NewToken(), runs[i].ID())
+		Order(w.T, err)
 	}
-	if err := w.Store.CloseSession(w.Ctx, 0, dead.ID); err != nil {
-		w.T.Fatal(err)
-	}
+	Order(w.T, w.Store.CloseSession(w.Ctx, 0, dead.ID))
 	return runs
 }
 
@@ -57,27 +51,16 @@ func (w *World) Interrupt(n int) []*workflow.Run[int] {
 }
 
 // Blocked waits until a run is blocked.
-func (w *World) Blocked(run *workflow.Run[int]) {
+func (w *World) Blocked(run Follows) {
 	w.T.Helper()
-	w.Eventually("the run is blocked", func() bool {
-		info, err := run.Info(w.Ctx)
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		return info.Status == workflow.StatusBlocked
-	})
+	w.Status(run, workflow.StatusBlocked)
 }
 
 // ReachWaiting waits until a run waits for a message.
 func (w *World) ReachWaiting(run Follows) {
 	w.T.Helper()
 	w.Eventually("the run waits for a message", func() bool {
-		for _, e := range Filter(w.Log(run), event.WaitCreated) {
-			if e.Wait == event.WaitMessage {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(w.Log(run), func(e event.Event) bool { return e.Type == event.WaitCreated && e.Wait == event.WaitMessage })
 	})
 }
 
@@ -100,21 +83,7 @@ func Ended(w *World, in string, opts ...workflow.StartOption) workflow.RunID {
 // Parked reports whether a run is parked.
 func (w *World) Parked(run Follows) bool {
 	w.T.Helper()
-	got, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
-	if err != nil || got[0].Err != nil {
-		w.T.Fatal(err, got)
-	}
-	return got[0].Record.QueueState == store.StateParked
-}
-
-// QueueState returns the queue state of a run.
-func (w *World) QueueState(run Follows) store.QueueState {
-	w.T.Helper()
-	got, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
-	if err != nil || got[0].Err != nil {
-		w.T.Fatal(err, got)
-	}
-	return got[0].Record.QueueState
+	return w.Record(run).QueueState == store.StateParked
 }
 
 // Published returns how many chunks have been published on a stream.
@@ -136,16 +105,8 @@ func (w *World) HandedOver(run *workflow.Run[int]) bool {
 // FirstFrame returns the types of the events in the first frame of a run.
 func (w *World) FirstFrame(run Follows) (types []event.Type) {
 	w.T.Helper()
-	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: 1}})
-	if err = errors.Join(err, loaded[0].Err); err != nil {
-		w.T.Fatal(err)
-	}
-	f, err := event.DecodeFrame(loaded[0].Frames[0])
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	for i := range f.Events {
-		types = append(types, f.Events[i].Type)
+	for _, e := range w.decode(w.load(store.Load{Run: run.ID(), Limit: 1}).Frames) {
+		types = append(types, e.Type)
 	}
 	return types
 }
@@ -153,24 +114,20 @@ func (w *World) FirstFrame(run Follows) (types []event.Type) {
 // Status waits until the run has a status.
 func (w *World) Status(run Follows, want workflow.Status) {
 	w.T.Helper()
-	var info workflow.RunInfo
-	w.Eventually("run "+string(run.ID())+" is "+string(want), func() bool {
-		var err error
-		if info, err = w.Client.Run(run.ID()).Info(w.Ctx); err != nil {
-			w.T.Fatal(err)
-		}
-		return info.Status == want
-	})
+	w.Eventually("run "+string(run.ID())+" is "+string(want), func() bool { return w.info(run).Status == want })
+}
+
+func (w *World) info(run Follows) workflow.RunInfo {
+	w.T.Helper()
+	info, err := w.Client.Run(run.ID()).Info(w.Ctx)
+	Order(w.T, err)
+	return info
 }
 
 // Record returns the record of a run in the store.
 func (w *World) Record(run Follows) store.Record {
 	w.T.Helper()
-	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Limit: -1}})
-	if err != nil || loaded[0].Err != nil {
-		w.T.Fatal(err, loaded)
-	}
-	return loaded[0].Record
+	return w.load(store.Load{Run: run.ID(), Limit: -1}).Record
 }
 
 // Feed sends one message after another to a run until the run has ended.
@@ -178,11 +135,7 @@ func (w *World) Feed(run *workflow.Run[int]) {
 	w.T.Helper()
 	for i, events := 0, uint64(0); ; i++ {
 		w.Eventually("the message before is in the log", func() bool {
-			info, err := run.Info(w.Ctx)
-			if err != nil {
-				w.T.Fatal(err)
-			}
-			before := events
+			info, before := w.info(run), events
 			events = info.Events
 			return events > before || !info.EndedAt.IsZero()
 		})
@@ -190,9 +143,7 @@ func (w *World) Feed(run *workflow.Run[int]) {
 		if errors.Is(err, workflow.ErrRunTerminal) || w.Ctx.Err() != nil {
 			return
 		}
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		Order(w.T, err)
 	}
 }
 
@@ -201,9 +152,7 @@ func (w *World) List(f workflow.Filter) []workflow.RunID {
 	w.T.Helper()
 	var ids []workflow.RunID
 	for info, err := range w.Client.List(w.Ctx, f) {
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		Order(w.T, err)
 		ids = append(ids, info.ID)
 	}
 	return ids
@@ -220,9 +169,7 @@ func (w *World) Paged(f workflow.Filter, limit int, after func(page []workflow.R
 	var all []workflow.RunID
 	for {
 		page, err := lister.List(w.Ctx, q)
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		Order(w.T, err)
 		begins := len(all)
 		for _, r := range page.Runs {
 			all = append(all, r.Run)
@@ -266,9 +213,7 @@ func (w *World) Family() []workflow.RunInfo {
 	}
 	w.later()
 	for _, run := range parents {
-		if err := Wake.Send(w.Ctx, run, "go"); err != nil {
-			w.T.Fatal(err)
-		}
+		Order(w.T, Wake.Send(w.Ctx, run, "go"))
 	}
 	for _, run := range slices.Concat(parents, others[:3]) {
 		_ = Result(w, run)
@@ -281,9 +226,7 @@ func (w *World) Family() []workflow.RunInfo {
 	var all []workflow.RunInfo
 	for _, id := range ids {
 		info, err := w.Client.Run(id).Info(w.Ctx)
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		Order(w.T, err)
 		all = append(all, info)
 	}
 	slices.SortFunc(all, func(a, b workflow.RunInfo) int {
@@ -325,9 +268,7 @@ func AfterCrash[In, Out any](w *World, d workflow.Definition[In, Out], events []
 	run, cid := event.NewRunID(w.Store.Clock().Now(), event.RandomSlot()), event.NewCommitID()
 	last := &events[len(events)-1]
 	frame, err := event.AppendFrame(nil, &event.Frame{CommitID: cid, Time: last.Time, Events: slices.Clone(events)})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	Order(w.T, err)
 	created, err := w.Store.Create(w.Ctx, []store.Create{{
 		Run: run, Route: store.Route{Queue: workflow.DefaultQueue, Workflow: d.Name()}, Frame: frame, CommitID: cid, Seq: last.Seq,
 	}})
@@ -341,10 +282,7 @@ func AfterCrash[In, Out any](w *World, d workflow.Definition[In, Out], events []
 func (w *World) BlockedAs(run Follows, words ...string) {
 	w.T.Helper()
 	w.Status(run, workflow.StatusBlocked)
-	info, err := w.Client.Run(run.ID()).Info(w.Ctx)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	info := w.info(run)
 	for _, word := range words {
 		if !strings.Contains(info.Blocked, word) {
 			w.T.Errorf("the run is blocked without saying %q:\n%s", word, info.Blocked)
@@ -384,19 +322,13 @@ func (w *World) Accepted() map[event.ItemID]int {
 	n := map[event.ItemID]int{}
 	for _, r := range w.Snapshot().Runs {
 		received, unread := map[event.ItemID]bool{}, map[event.ItemID]bool{}
-		for _, b := range r.Frames {
-			f, err := event.DecodeFrame(b)
-			if err != nil {
-				w.T.Fatal(err)
+		for _, e := range w.decode(r.Frames) {
+			if e.Type == event.MessageReceived {
+				received[e.Item] = true
+				n[e.Item]++
 			}
-			for _, e := range f.Events {
-				if e.Type == event.MessageReceived {
-					received[e.Item] = true
-					n[e.Item]++
-				}
-				for _, id := range e.Unread {
-					unread[id] = true
-				}
+			for _, id := range e.Unread {
+				unread[id] = true
 			}
 		}
 		for id := range unread {
@@ -416,22 +348,6 @@ func (w *World) Nudge(run Follows, typ event.Type, n int) {
 		w.Clock.Advance(20 * time.Millisecond)
 		return len(Filter(w.Log(run), typ)) >= n
 	})
-}
-
-// Elapse advances time minute by minute until done is closed.
-func (w *World) Elapse(what string, done <-chan struct{}) {
-	w.T.Helper()
-	for {
-		select {
-		case <-done:
-			return
-		case <-w.Ctx.Done():
-			w.T.Fatalf("waited in vain for %s", what)
-		default:
-			w.Clock.Advance(time.Minute)
-			runtime.Gosched()
-		}
-	}
 }
 
 // Unsound is a workflow whose code decides by the global variable Weather. Therefore a replay can
@@ -486,9 +402,7 @@ func (w *World) Described(names iter.Seq[string]) map[string]store.CatalogVersio
 	found := map[string]store.CatalogVersion{}
 	w.Eventually("all is described", func() bool {
 		all, err := ops.New(w.Client).Catalog(w.Ctx, ops.CatalogQuery{})
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		Order(w.T, err)
 		for _, e := range all {
 			if slices.Contains(wanted, e.Workflow) {
 				found[e.Workflow] = e.Versions[0]

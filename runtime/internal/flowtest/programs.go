@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,11 +52,7 @@ var (
 // Inbox returns the number of items in the inbox of a run.
 func (w *World) Inbox(run Follows) int {
 	w.T.Helper()
-	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID(), Inbox: true, Limit: -1}})
-	if err != nil || loaded[0].Err != nil {
-		w.T.Fatal(err, loaded)
-	}
-	return len(loaded[0].Inbox)
+	return len(w.load(store.Load{Run: run.ID(), Inbox: true, Limit: -1}).Inbox)
 }
 
 // The workflows and steps of tests that attack workers. [World.Recovered] and [World.Interrupt]
@@ -243,16 +240,21 @@ var (
 // CloseSessions closes the sessions of all workers, as if their leases had expired.
 func (w *World) CloseSessions() {
 	w.T.Helper()
-	inspector, _ := store.As[store.Inspector](w.Store)
-	snap, err := inspector.Inspect(w.Ctx)
+	Order(w.T, w.closeSessions(w.Ctx, ""))
+}
+
+// closeSessions closes the sessions whose IDs begin with prefix.
+func (w *World) closeSessions(ctx context.Context, prefix string) (err error) {
+	snap, err := w.inspect(ctx)
 	if err != nil {
-		w.T.Fatal(err)
+		return err
 	}
 	for id, l := range snap.Leases {
-		if err := w.Store.CloseSession(w.Ctx, l.Partition, id); err != nil {
-			w.T.Fatal(err)
+		if strings.HasPrefix(string(id), prefix) {
+			err = errors.Join(err, w.Store.CloseSession(ctx, l.Partition, id))
 		}
 	}
+	return err
 }
 
 // Films is a workflow that writes a number to [Tokens], calls [Gpu] and waits for a number.
@@ -401,9 +403,7 @@ var (
 // Send sends a number to a run.
 func (w *World) Send(to workflow.Target, n int) {
 	w.T.Helper()
-	if err := Numbers.Send(w.Ctx, to, n); err != nil {
-		w.T.Fatal(err)
-	}
+	Order(w.T, Numbers.Send(w.Ctx, to, n))
 }
 
 // Noting binds [Work1] and records its arguments in got.
@@ -442,13 +442,5 @@ var ErrFatal = errors.New("fatal")
 // Settled waits until n steps of a run have ended.
 func (w *World) Settled(run Follows, n int) {
 	w.T.Helper()
-	for _, err := range w.Client.Run(run.ID()).Events(w.Ctx, workflow.Types(event.StepCompleted, event.StepFailed)) {
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		if n--; n == 0 {
-			return
-		}
-	}
-	w.T.Fatal("the run ended before")
+	w.reach(run, n, event.StepCompleted, event.StepFailed)
 }

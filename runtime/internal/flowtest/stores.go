@@ -3,17 +3,14 @@ package flowtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
-	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
@@ -68,12 +65,8 @@ func (s *Between) Count(ops ...string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for op, calls := range maps.All(s.calls) {
-		wanted := len(ops) == 0
-		for _, o := range ops {
-			wanted = wanted || o == op
-		}
-		if wanted {
+	for op, calls := range s.calls {
+		if len(ops) == 0 || slices.Contains(ops, op) {
 			n += calls
 		}
 	}
@@ -189,14 +182,8 @@ func (w *World) Await(what string, arrived <-chan struct{}) {
 // Check returns the invariants that the store violates.
 func (w *World) Check() []fsck.Finding {
 	w.T.Helper()
-	inspector, ok := store.As[store.Inspector](w.Store)
-	if !ok {
-		w.T.Fatal("the store cannot be inspected")
-	}
-	snap, err := inspector.Inspect(w.Ctx)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	snap, err := w.inspect(w.Ctx)
+	Order(w.T, err)
 	return fsck.Check(snap)
 }
 
@@ -339,86 +326,12 @@ func (w *World) Look(p *Purges) {
 	w.Eventually("the worker has purged", func() bool { return p.calls.Load() > calls && p.Armed.Load() })
 }
 
-// OnVirtualTime executes a test on stores with virtual time, which only the test advances. The
-// stores count the purges of their worker.
-func OnVirtualTime(t *testing.T, test func(t *testing.T, w *World, p *Purges)) {
-	t.Helper()
-	kinds := map[string]func(*testing.T, store.Clock) store.Store{
-		"memory": func(_ *testing.T, c store.Clock) store.Store {
-			return memstore.NewWith(memstore.Config{Clock: c})
-		},
-		"memory in 3 partitions": func(_ *testing.T, c store.Clock) store.Store {
-			return memstore.NewWith(memstore.Config{Clock: c, Partitions: 3})
-		},
-	}
-	if databases.sqlite != nil {
-		kinds["sqlite"] = func(t *testing.T, c store.Clock) store.Store {
-			return databases.sqlite(t, filepath.Join(t.TempDir(), "flows.db"), c)
-		}
-	}
-	for name, open := range kinds {
-		t.Run(name, func(t *testing.T) {
-			clock := storetest.NewClock()
-			p := &Purges{Store: open(t, clock), Virtual: clock}
-			w := NewWorld(t, p, workflow.ClientConfig{})
-			w.Clock = clock
-			test(t, w, p)
-		})
-	}
-}
-
-// OnVirtualTimeAndRedis executes a test on the stores of OnVirtualTime and on Redis with virtual
-// time.
-func OnVirtualTimeAndRedis(t *testing.T, test func(t *testing.T, w *World)) {
-	t.Helper()
-	OnVirtualTime(t, func(t *testing.T, w *World, _ *Purges) { test(t, w) })
-	onRedis(t, "redis", 0, storetest.NewClock(), test)
-}
-
-// OnVirtualTimeInPartitions executes a test on stores with virtual time, which only the test
-// advances. The stores have n partitions, except SQLite, which has one.
-func OnVirtualTimeInPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
-	t.Helper()
-	on := func(name string, open func(t *testing.T, c store.Clock) store.Store) {
-		t.Run(name, func(t *testing.T) {
-			clock := storetest.NewClock()
-			w := NewWorld(t, open(t, clock), workflow.ClientConfig{})
-			w.Clock = clock
-			test(t, w)
-		})
-	}
-	on(fmt.Sprintf("memory in %d partitions", n), func(_ *testing.T, c store.Clock) store.Store {
-		return memstore.NewWith(memstore.Config{Clock: c, Partitions: n})
-	})
-	if databases.sqlite != nil {
-		on("sqlite", func(t *testing.T, c store.Clock) store.Store {
-			return databases.sqlite(t, filepath.Join(t.TempDir(), "flows.db"), c)
-		})
-	}
-	onRedis(t, fmt.Sprintf("redis in %d partitions", n), n, storetest.NewClock(), test)
-}
-
-// OnVirtualTimeOnCluster executes a test on a Redis Cluster with n partitions and virtual time,
-// which only the test advances. TestMain must call redistest.Main.
-func OnVirtualTimeOnCluster(t *testing.T, n int, test func(t *testing.T, w *World)) {
-	t.Helper()
-	t.Run(fmt.Sprintf("redis cluster in %d partitions", n), func(t *testing.T) {
-		clock := storetest.NewClock()
-		w := NewWorld(t, databases.cluster(t, n, clock), workflow.ClientConfig{})
-		w.Clock = clock
-		test(t, w)
-	})
-}
-
 // Snapshot returns a snapshot of the store. It fails the test if the snapshot violates an
 // invariant.
 func (w *World) Snapshot() *store.Snapshot {
 	w.T.Helper()
-	inspector, _ := store.As[store.Inspector](w.Store)
-	snap, err := inspector.Inspect(w.Ctx)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	snap, err := w.inspect(w.Ctx)
+	Order(w.T, err)
 	for _, f := range fsck.Check(snap) {
 		w.T.Errorf("fsck: %v", f)
 	}
@@ -441,11 +354,8 @@ func (w *World) PassUntil(what string, cond func() bool) {
 func (w *World) Kept() map[workflow.RunID]bool {
 	w.T.Helper()
 	found := map[workflow.RunID]bool{}
-	for run, err := range w.Client.List(w.Ctx, workflow.Filter{}) {
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		found[run.ID] = true
+	for _, id := range w.List(workflow.Filter{}) {
+		found[id] = true
 	}
 	return found
 }

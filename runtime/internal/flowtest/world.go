@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -92,11 +92,10 @@ func (w *World) logger(level slog.Level, l *ledger) *slog.Logger {
 
 // explain logs the runs that have not ended, if the test has failed.
 func (w *World) explain() {
-	inspector, ok := store.As[store.Inspector](w.Store)
-	if !ok || !w.T.Failed() {
+	if !w.T.Failed() {
 		return
 	}
-	snap, err := inspector.Inspect(context.Background())
+	snap, err := w.inspect(context.Background())
 	if err != nil {
 		return
 	}
@@ -106,6 +105,15 @@ func (w *World) explain() {
 				r.Run, r.Route.Workflow, r.QueueState, r.Status, r.Seq, r.Due, len(r.Inbox), r.Owner, r.Recoveries)
 		}
 	}
+}
+
+// inspect returns a snapshot of the store.
+func (w *World) inspect(ctx context.Context) (*store.Snapshot, error) {
+	inspector, ok := store.As[store.Inspector](w.Store)
+	if !ok {
+		return nil, errors.New("the store cannot be inspected")
+	}
+	return inspector.Inspect(ctx)
 }
 
 // NewMemory returns a world with an in-memory store.
@@ -121,53 +129,6 @@ func NewVirtual(t *testing.T) *World {
 	w := NewWorld(t, memstore.NewWith(memstore.Config{Clock: clock}), workflow.ClientConfig{})
 	w.Clock = clock
 	return w
-}
-
-// Stores contains the kinds of stores on which the runtime must have the same behaviour.
-var Stores = stores()
-
-func stores() map[string]func(t *testing.T) store.Store {
-	all := map[string]func(t *testing.T) store.Store{
-		"memory": func(*testing.T) store.Store { return memstore.New() },
-		"memory in 3 partitions": func(*testing.T) store.Store {
-			return memstore.NewWith(memstore.Config{Partitions: 3})
-		},
-	}
-	if databases.sqlite != nil {
-		all["sqlite"] = func(t *testing.T) store.Store {
-			return databases.sqlite(t, filepath.Join(t.TempDir(), "flows.db"), nil)
-		}
-	}
-	return all
-}
-
-// databaseStores contains functions that open the database stores. They are nil with the build tag
-// inmemory.
-type databaseStores struct {
-	sqlite  func(t *testing.T, path string, c store.Clock) store.Store
-	redis   func(t *testing.T, partitions int, c store.Clock) store.Store // partitions 0 means the default number
-	cluster func(t *testing.T, partitions int, c store.Clock) store.Store
-}
-
-// onRedis executes a test on a Redis server that is started for this test.
-func onRedis(t *testing.T, name string, partitions int, c store.Clock, test func(t *testing.T, w *World)) {
-	t.Helper()
-	if databases.redis == nil {
-		return
-	}
-	t.Run(name, func(t *testing.T) {
-		w := NewWorld(t, databases.redis(t, partitions, c), workflow.ClientConfig{})
-		w.Clock, _ = c.(*storetest.Clock)
-		test(t, w)
-	})
-}
-
-// OnEachStore executes a test on every kind of store in [Stores].
-func OnEachStore(t *testing.T, test func(t *testing.T, w *World)) {
-	t.Helper()
-	for name, open := range Stores {
-		t.Run(name, func(t *testing.T) { test(t, NewWorld(t, open(t), workflow.ClientConfig{})) })
-	}
 }
 
 // Binding registers the code of one workflow or step.
@@ -311,9 +272,7 @@ var Quick = workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Millisecon
 func Start[In, Out any](w *World, d workflow.Definition[In, Out], in In, opts ...workflow.StartOption) *workflow.Run[Out] {
 	w.T.Helper()
 	run, err := d.Start(w.Ctx, w.Client, in, opts...)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	Order(w.T, err)
 	return run
 }
 
@@ -373,10 +332,15 @@ type Follows interface {
 }
 
 // Reach waits until the log of a run contains n events of a type, and returns the n-th.
-func (w *World) Reach(run Follows, typ event.Type, n int) (last event.Event) {
+func (w *World) Reach(run Follows, typ event.Type, n int) event.Event {
+	w.T.Helper()
+	return w.reach(run, n, typ)
+}
+
+func (w *World) reach(run Follows, n int, types ...event.Type) (last event.Event) {
 	w.T.Helper()
 	err := w.patiently(func() error {
-		for e, err := range w.Client.Run(run.ID()).Events(w.Ctx, workflow.Types(typ)) {
+		for e, err := range w.Client.Run(run.ID()).Events(w.Ctx, workflow.Types(types...)) {
 			if err != nil {
 				return err
 			}
@@ -388,7 +352,7 @@ func (w *World) Reach(run Follows, typ event.Type, n int) (last event.Event) {
 		return errors.New("the run ended before")
 	})
 	if err != nil {
-		w.T.Fatalf("wait for %d more %s of run %s: %v", n, typ, run.ID(), err)
+		w.T.Fatalf("wait for %d more %v of run %s: %v", n, types, run.ID(), err)
 	}
 	return last
 }
@@ -396,16 +360,25 @@ func (w *World) Reach(run Follows, typ event.Type, n int) (last event.Event) {
 // Log returns the events in the log of a run.
 func (w *World) Log(run Follows) []event.Event {
 	w.T.Helper()
-	loaded, err := w.Store.Load(w.Ctx, []store.Load{{Run: run.ID()}})
+	return w.decode(w.load(store.Load{Run: run.ID()}).Frames)
+}
+
+// load reads a run, and fails the test if the run cannot be read.
+func (w *World) load(l store.Load) *store.Loaded {
+	w.T.Helper()
+	loaded, err := w.Store.Load(w.Ctx, []store.Load{l})
 	if err != nil || loaded[0].Err != nil {
 		w.T.Fatal(err, loaded)
 	}
-	var all []event.Event
-	for _, b := range loaded[0].Frames {
+	return &loaded[0]
+}
+
+// decode returns the events of frames.
+func (w *World) decode(frames [][]byte) (all []event.Event) {
+	w.T.Helper()
+	for _, b := range frames {
 		f, err := event.DecodeFrame(b)
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		Order(w.T, err)
 		all = append(all, f.Events...)
 	}
 	return all
@@ -413,15 +386,7 @@ func (w *World) Log(run Follows) []event.Event {
 
 // Filter returns the events that have one of the given types.
 func Filter(events []event.Event, types ...event.Type) []event.Event {
-	var found []event.Event
-	for _, e := range events {
-		for _, t := range types {
-			if e.Type == t {
-				found = append(found, e)
-			}
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(events), func(e event.Event) bool { return !slices.Contains(types, e.Type) })
 }
 
 // Eventually waits until cond holds. It fails the test with the text what if the time of the test
@@ -451,35 +416,7 @@ func (w *World) FastForward(run Follows) {
 		}
 		return nil
 	})
-	if err != nil {
-		w.T.Fatal(err)
-	}
-}
-
-// OnEveryStore executes a test on the stores of OnEachStore and on Redis.
-func OnEveryStore(t *testing.T, test func(t *testing.T, w *World)) {
-	t.Helper()
-	OnEachStore(t, test)
-	onRedis(t, "redis", 0, nil, test)
-}
-
-// OnPartitions executes a test on every kind of store, with n partitions if the kind supports
-// several.
-func OnPartitions(t *testing.T, n int, test func(t *testing.T, w *World)) {
-	t.Helper()
-	kinds := map[string]func(t *testing.T) store.Store{
-		"memory": Stores["memory"],
-		fmt.Sprintf("memory in %d partitions", n): func(*testing.T) store.Store {
-			return memstore.NewWith(memstore.Config{Partitions: n})
-		},
-	}
-	if sqlite := Stores["sqlite"]; sqlite != nil {
-		kinds["sqlite"] = sqlite
-	}
-	for name, open := range kinds {
-		t.Run(name, func(t *testing.T) { test(t, NewWorld(t, open(t), workflow.ClientConfig{})) })
-	}
-	onRedis(t, fmt.Sprintf("redis in %d partitions", n), n, nil, test)
+	Order(w.T, err)
 }
 
 // In returns an option with a workflow ID in the given partition. The workflow ID begins with name.
@@ -498,7 +435,5 @@ func (w *World) Forge(run Follows, topic, payload string) {
 	if err == nil {
 		_, err = w.Store.Deliver(w.Ctx, store.Deliver{Run: run.ID(), Item: store.Item{ID: event.NewItemID(), Scope: store.ScopeChain, Body: body}})
 	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	Order(w.T, err)
 }

@@ -356,7 +356,7 @@ func TestRUN8_ARunThatIsQueuedAfterAnotherEndsAtOnce(t *testing.T) {
 		if e := flowtest.Failure(w, third); e.Status != workflow.StatusCanceled || e.Code != "cancelled" {
 			t.Errorf("got %v, want a canceled run", e)
 		}
-		if state := w.QueueState(fourth); state != store.StateQueued {
+		if state := w.Record(fourth).QueueState; state != store.StateQueued {
 			t.Errorf("the last run is %s, want queued", state)
 		}
 		w.Work(worker.Config{}, flowtest.As(line, func(_ workflow.Context, n int) (int, error) { return n, nil }))
