@@ -97,7 +97,7 @@ func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.
 		first.pass(context.Background()) // The committed end of the sleep counts as progress.
 		return 2 * n, nil
 	})
-	runs := w.Recovered(2)
+	runs := recovered(w, 2)
 	// A turn ends after the run budget. The clock may advance by some minutes during a turn.
 	w.Work(worker.Config{Recoveries: 2, RunBudget: 1000 * time.Hour}, code)
 	for _, run := range runs {
@@ -133,4 +133,19 @@ func TestREC4_QuarantinedRunsThatWakeFromMemoryAreExecutedOneAtATime(t *testing.
 		t.Errorf("%d quarantined runs were executed at once", most.Load())
 	}
 	w.Healthy()
+}
+
+// recovered starts n runs whose first owner, a session without a worker, has ended.
+func recovered(w *flowtest.World, n int) []*workflow.Run[int] {
+	w.T.Helper()
+	dead := store.Session{ID: "dead", TTL: time.Hour}
+	flowtest.Order(w.T, w.Store.OpenSession(w.Ctx, dead))
+	var runs []*workflow.Run[int]
+	for i := range n {
+		runs = append(runs, flowtest.Start(w, flowtest.AttackSleep, i))
+		_, err := w.Store.ClaimRun(w.Ctx, 0, dead.ID, event.NewToken(), runs[i].ID())
+		flowtest.Order(w.T, err)
+	}
+	flowtest.Order(w.T, w.Store.CloseSession(w.Ctx, 0, dead.ID))
+	return runs
 }

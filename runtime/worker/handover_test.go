@@ -28,7 +28,7 @@ func nearby(t *testing.T, st store.Store, cfg worker.Config, bindings ...flowtes
 	w.Work(cfg, append(bindings, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))...)
 	taken := map[int]bool{} // A worker opens the sessions of its partitions one after the other.
 	w.Eventually("the worker to take what is started in every partition", func() bool {
-		if run := flowtest.Start(w, flowtest.AttackOnce, 1); w.HandedOver(run) {
+		if run := flowtest.Start(w, flowtest.AttackOnce, 1); handedOver(w, run) {
 			taken[int(run.ID().Slot())%st.Partitions()] = true
 		}
 		return len(taken) == st.Partitions()
@@ -290,4 +290,12 @@ func TestRUN2_ResultIsToldByTheWorkerOrByTheStore(t *testing.T) {
 			t.Errorf("result: got %d, want 3", got)
 		}
 	}
+}
+
+// handedOver waits for the result of a run, and reports whether a local start executed its first
+// part.
+func handedOver(w *flowtest.World, run *workflow.Run[int]) bool {
+	w.T.Helper()
+	flowtest.Result(w, run)
+	return len(w.FirstFrame(run)) > 1
 }

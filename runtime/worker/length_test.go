@@ -48,7 +48,7 @@ func TestLogLimit_FailsARunAfterItHasUndoneWhatItDid(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{MaxLogEvents: 60}, growUndo, growChild)
 		run := flowtest.Start(w, grows, "parent")
-		w.Feed(run)
+		feed(w, run)
 		err := flowtest.Failure(w, run)
 		if err.Code != event.CodeLogLimit || err.Status != workflow.StatusFailed || len(err.Undone) != 1 || !strings.Contains(err.Reason, "workflow.ContinueAsNew") {
 			t.Errorf("got %v with code %q, undone %q", err, err.Code, err.Undone)
@@ -79,7 +79,7 @@ func TestLogLimit_EndsARunThatDoesNotEndWithinItsRoom(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{MaxLogEvents: 60}, growUndo)
 		run := flowtest.Start(w, grows, "deaf")
-		w.Feed(run)
+		feed(w, run)
 		err := flowtest.Failure(w, run)
 		if err.Code != event.CodeLogLimit || !strings.Contains(err.Reason, "was ended without its code") {
 			t.Errorf("got %v with code %q", err, err.Code)
@@ -96,7 +96,7 @@ func TestLogLimit_CountsBytes(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{MaxLogBytes: 20_000}, growUndo)
 	run := flowtest.Start(w, grows, "")
-	w.Feed(run)
+	feed(w, run)
 	if err := flowtest.Failure(w, run); err.Code != event.CodeLogLimit {
 		t.Errorf("got %v with code %q", err, err.Code)
 	}
@@ -130,7 +130,7 @@ func TestLogLimit_RetryGoesOnUnderAHigherLimit(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	first := w.Work(worker.Config{MaxLogEvents: 60}, growUndo)
 	run := flowtest.Start(w, grows, "")
-	w.Feed(run)
+	feed(w, run)
 	flowtest.Failure(w, run)
 	first.Stop()
 	w.Work(worker.Config{}, growUndo)
@@ -170,5 +170,24 @@ func TestLog_WarnsOfALongLogAtEachDoubling(t *testing.T) {
 	})
 	if lines := w.Lines("log of a run is long: continue as new before it reaches its limit"); len(lines) != 2 || !strings.Contains(lines[1], "run="+string(run.ID())) {
 		t.Errorf("got\n%s", strings.Join(lines, ""))
+	}
+}
+
+// feed sends one message after another to a run until the run has ended.
+func feed(w *flowtest.World, run *workflow.Run[int]) {
+	w.T.Helper()
+	for i, events := 0, uint64(0); ; i++ {
+		w.Eventually("the message before is in the log", func() bool {
+			info, err := run.Info(w.Ctx)
+			flowtest.Order(w.T, err)
+			before := events
+			events = info.Events
+			return events > before || !info.EndedAt.IsZero()
+		})
+		err := flowtest.Numbers.Send(w.Ctx, run, i)
+		if errors.Is(err, workflow.ErrRunTerminal) || w.Ctx.Err() != nil {
+			return
+		}
+		flowtest.Order(w.T, err)
 	}
 }

@@ -5,6 +5,7 @@ package worker_test
 import (
 	"context"
 	"log/slog"
+	"math/bits"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,7 +96,7 @@ func TestLog_AnOutageIsALineAtPowersOfTwoForAllPartitions(t *testing.T) {
 			if got := flowtest.Result(w, run); got != 8 {
 				t.Errorf("got %d", got)
 			}
-			w.OneOutage(1, st.tries.Load())
+			oneOutage(w, 1, st.tries.Load())
 		})
 	}
 }
@@ -131,7 +132,7 @@ func TestLog_ARevokedPasswordIsALineAtPowersOfTwo(t *testing.T) {
 	w.Eventually("many requests fail", func() bool { return tries() >= 8 }) // 128 requests with the same cause
 	do("ACL", "SETUSER", "worker", "resetpass", ">secret")
 	flowtest.Result(w, flowtest.Start(w, flowtest.AttackOnce, 2))
-	w.OneOutage(4, 1<<14)
+	oneOutage(w, 4, 1<<14)
 }
 
 func TestLog_AWorkerSaysInOneLineWhatTheDoctorWarnsOf(t *testing.T) {
@@ -155,5 +156,24 @@ func TestLog_AWorkerThatMayNotLookSaysNothingAndWorks(t *testing.T) {
 	r.Stop()
 	if lines := w.Lines("the store is not set up as it should be"); len(lines) > 0 {
 		t.Errorf("got %s", lines)
+	}
+}
+
+// oneOutage fails the test unless a worker has logged one outage, with at most one line for each
+// cause and each doubling of tries. It also fails the test if another warning or error was logged.
+func oneOutage(w *flowtest.World, causes int, tries int64) {
+	w.T.Helper()
+	w.Eventually("the store works again", func() bool { return len(w.Lines("store works again")) > 0 })
+	if n := len(w.Lines("store works again")); n != 1 {
+		w.T.Errorf("the store works again %d times", n)
+	}
+	begun := w.Lines("store fails: retrying")
+	if most := causes * bits.Len64(uint64(tries)); len(begun) < 1 || len(begun) > most {
+		w.T.Errorf("%d lines say that the store fails, want at most %d for %d tries and %d causes:\n%s", len(begun), most, tries, causes, strings.Join(begun, ""))
+	}
+	for line := range strings.Lines(w.Logs.String()) {
+		if (strings.Contains(line, "level=ERROR") || strings.Contains(line, "level=WARN")) && !strings.Contains(line, `msg="store `) && !strings.Contains(line, `msg="the store is not set up`) {
+			w.T.Errorf("another line: %s", line)
+		}
 	}
 }

@@ -138,7 +138,7 @@ func TestRUN13_SeveralWorkersPurgeTogether(t *testing.T) {
 			flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "x", workflow.WithID(fmt.Sprint("order-", n)), workflow.WithRetention(time.Hour)))
 		}
 		w.Clock.Advance(time.Hour)
-		w.PassUntil("all runs are gone", func() bool { return len(w.Snapshot().Runs) == 0 })
+		passUntil(w, "all runs are gone", func() bool { return len(w.Snapshot().Runs) == 0 })
 		if left := w.Snapshot(); len(left.LastEnded)+len(left.Purges)+len(left.Seen) > 0 {
 			t.Errorf("left behind: %d workflow ids, %d times, %d chains", len(left.LastEnded), len(left.Purges), len(left.Seen))
 		}
@@ -205,4 +205,16 @@ func TestRUN13_AWorkerEndsWithItsStoreAlsoWhileItWaitsToPurge(t *testing.T) {
 	case <-w.Ctx.Done():
 		t.Error("Run did not return")
 	}
+}
+
+// passUntil advances time minute by minute until cond holds.
+func passUntil(w *flowtest.World, what string, cond func() bool) {
+	w.T.Helper()
+	w.Eventually(what, func() bool {
+		if cond() {
+			return true
+		}
+		w.Clock.Advance(time.Minute)
+		return false
+	})
 }

@@ -101,5 +101,5 @@ func TestLog_AnOutageIsALineAtPowersOfTwoForAllWhoWait(t *testing.T) {
 	w.Work(worker.Config{}, flowtest.Echoes)
 	all.Wait()
 	w.Eventually("it is over", func() bool { return len(w.Lines("store works again")) > 0 })
-	w.OneOutage(1, st.tries.Load())
+	oneOutage(w, 1, st.tries.Load())
 }

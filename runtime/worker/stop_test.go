@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func TestStop_CodeThatWasLeftBehindIsUnwoundWhenItGetsFree(t *testing.T) {
 	}))
 	run := flowtest.Start(w, flowtest.AttackOnce, 1)
 	w.Await("the code", stuck.arrived)
-	w.AdvanceUntil("the worker to stop", r.Halted())
+	advanceUntil(w, "the worker to stop", halted(r))
 	w.OneLine("abandoned: a run's code does not return", "run="+string(run.ID()), "workflow=test.attack.once")
 	stuck.open()
 	w.Await("the code to be unwound", unwound)
@@ -122,8 +123,8 @@ func TestStop_WorkerStopsAlthoughTheStoreDoesNotAnswer(t *testing.T) {
 			}
 			on.Store(true)
 			run := flowtest.Start(w, flowtest.AttackOnce, 2)
-			w.AdvanceUntil("the call", down.arrived)
-			w.AdvanceUntil("the worker to stop", r.Halted())
+			advanceUntil(w, "the call", down.arrived)
+			advanceUntil(w, "the worker to stop", halted(r))
 			down.open()
 			w.Work(worker.Config{Heartbeat: time.Second, ClaimExpiry: time.Minute}, flowtest.AttackStep.As(twice), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
 			done := make(chan struct{})
@@ -133,7 +134,7 @@ func TestStop_WorkerStopsAlthoughTheStoreDoesNotAnswer(t *testing.T) {
 					t.Errorf("result: got %d, want 4", got)
 				}
 			}()
-			w.AdvanceUntil("the run", done)
+			advanceUntil(w, "the run", done)
 			w.Healthy()
 		})
 	}
@@ -198,4 +199,30 @@ func TestStop_StoreThatIsClosedEndsTheWorker(t *testing.T) {
 		t.Errorf("Run returned %v, want ErrClosed", err)
 	}
 	w.Await("the step", begun)
+}
+
+// halted stops a worker. It returns a channel that is closed when the worker has stopped.
+func halted(r *flowtest.Running) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Stop()
+	}()
+	return done
+}
+
+// advanceUntil advances virtual time in steps of 100 ms until done is closed.
+func advanceUntil(w *flowtest.World, what string, done <-chan struct{}) {
+	w.T.Helper()
+	for {
+		select {
+		case <-done:
+			return
+		case <-w.Ctx.Done():
+			w.T.Fatalf("waited in vain for %s", what)
+		default:
+			w.Clock.Advance(100 * time.Millisecond)
+			runtime.Gosched()
+		}
+	}
 }

@@ -174,7 +174,7 @@ func TestRUN9_TimeoutsHoldForWhatNobodyServes(t *testing.T) {
 		_, errs[0] = step.Result(w.Ctx)
 		_, errs[1] = run.Result(w.Ctx)
 	}()
-	w.AdvanceUntil("both to end", done)
+	advanceUntil(w, "both to end", done)
 	var failed *workflow.StepError
 	if !errors.As(errs[0], &failed) || failed.Code != event.CodeCanceled {
 		t.Errorf("the step: got %v", errs[0])

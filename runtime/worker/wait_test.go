@@ -19,7 +19,7 @@ import (
 func TestSlots_InterruptedStepWaitsForOneWithoutTouchingTheStore(t *testing.T) {
 	st := &flowtest.Between{Store: memstore.New()}
 	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
-	runs := w.Interrupt(2)
+	runs := interrupt(w, 2)
 	busy := newBarrier()
 	defer busy.open()
 	w.Work(worker.Config{Concurrency: 1, Heartbeat: time.Hour, ClaimExpiry: 2 * time.Hour},
@@ -140,4 +140,20 @@ func TestREC5_AWorkerForWhichRunsAreAlwaysDueAsksNowAndThenWhatElseThereIs(t *te
 	if each := float64(claims) / float64(waits) / float64(s.Partitions()); each < 4 || each > 6 {
 		t.Errorf("the worker has claimed %d times and asked %d times in %d partitions: %.1f claims of each for a question, want 5", claims, waits, s.Partitions(), each)
 	}
+}
+
+// interrupt starts n runs and stops their worker while their attempts are executing.
+func interrupt(w *flowtest.World, n int) []*workflow.Run[int] {
+	w.T.Helper()
+	r := w.Work(worker.Config{Grace: time.Millisecond}, flowtest.AttackStep.As(func(ctx context.Context, _ int) (int, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}), flowtest.As(flowtest.AttackOnce, flowtest.AttackStep.Call))
+	var runs []*workflow.Run[int]
+	for i := range n {
+		runs = append(runs, flowtest.Start(w, flowtest.AttackOnce, i))
+		w.Reach(runs[i], event.StepStarted, 1)
+	}
+	r.Stop()
+	return runs
 }

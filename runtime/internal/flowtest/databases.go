@@ -25,18 +25,14 @@ func OpenSQLite(t *testing.T, path string) store.Store {
 func onFile(t *testing.T, path string, c store.Clock) store.Store {
 	t.Helper()
 	st, err := sqlitestore.OpenWith(path, sqlitestore.Config{Clock: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Order(t, err)
 	return st
 }
 
 func onServer(t *testing.T, partitions int, c store.Clock) store.Store {
 	t.Helper()
 	st, err := redisstore.New(redistest.Start(t).Client(t), redisstore.Config{Partitions: partitions, Clock: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Order(t, err)
 	return st
 }
 
@@ -45,8 +41,6 @@ func onServer(t *testing.T, partitions int, c store.Clock) store.Store {
 func onCluster(t *testing.T, partitions int, c store.Clock) store.Store {
 	t.Helper()
 	st, err := redisstore.New(redistest.SharedCluster(t).Client(t), redisstore.Config{Prefix: redistest.Prefix(), Partitions: partitions, Clock: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Order(t, err)
 	return st
 }

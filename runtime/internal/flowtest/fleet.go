@@ -12,8 +12,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// Fleet runs workers and replaces those that die. The code of a worker can end it like os.Exit: after
-// its death, the store receives no call from the worker.
+// Fleet runs workers and replaces those that die. The code of a worker can end it like os.Exit:
+// after its death, the store receives no call from the worker.
 type Fleet struct {
 	w      *World
 	cfg    worker.Config

@@ -277,25 +277,6 @@ func (w *World) TakesLong() {
 	w.Ctx = ctx
 }
 
-// InPieces reads a stream to its end. It uses a new reader after every n chunks.
-func (w *World) InPieces(run Follows, n int) (all []Chunk) {
-	for next := uint64(1); ; {
-		before := next
-		for c, err := range Tokens.Read(w.Ctx, run, workflow.From(next)) {
-			if err != nil {
-				w.T.Error(err)
-			}
-			all = append(all, Chunk{c.Index, c.Value, c.Step, c.Attempt})
-			if next = c.Index + 1; len(all)%n == 0 {
-				break
-			}
-		}
-		if next == before {
-			return all
-		}
-	}
-}
-
 // Tokens is the stream that most tests of streams use.
 var Tokens = workflow.NewStream[int]("tokens")
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -162,13 +161,6 @@ func (s *Between) Wait(ctx context.Context, w store.Wait) (got store.Woken, err 
 	return got, err
 }
 
-// SomethingReady reports whether the store has ready runs.
-func (s *Between) SomethingReady(ctx context.Context) bool {
-	inspector, _ := store.As[store.Inspector](s.Store)
-	snap, err := inspector.Inspect(ctx)
-	return err == nil && len(snap.Ready) > 0
-}
-
 // Await waits until arrived is closed or sends a value.
 func (w *World) Await(what string, arrived <-chan struct{}) {
 	w.T.Helper()
@@ -200,32 +192,6 @@ func (w *World) WorkOn(st store.Store, cfg worker.Config, bindings ...Binding) *
 	return r
 }
 
-// AdvanceUntil advances virtual time in steps of 100 ms until done is closed.
-func (w *World) AdvanceUntil(what string, done <-chan struct{}) {
-	w.T.Helper()
-	for {
-		select {
-		case <-done:
-			return
-		case <-w.Ctx.Done():
-			w.T.Fatalf("waited in vain for %s", what)
-		default:
-			w.Clock.Advance(100 * time.Millisecond)
-			runtime.Gosched()
-		}
-	}
-}
-
-// Halted stops a worker. It returns a channel that is closed when the worker has stopped.
-func (r *Running) Halted() <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.Stop()
-	}()
-	return done
-}
-
 // Healthy fails the test if the store violates an invariant.
 func (w *World) Healthy() {
 	w.T.Helper()
@@ -253,17 +219,6 @@ func (s *Absent) Resolve(ctx context.Context, workflowID string) (event.RunID, e
 func (s *Absent) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
 	loaded, err := s.Store.Load(ctx, loads)
 	return loaded, s.lose(err)
-}
-
-// Outboxless is a store whose outbox appears to be empty, so that its worker delivers no records.
-type Outboxless struct{ store.Store }
-
-// Unwrap returns the wrapped store.
-func (s *Outboxless) Unwrap() store.Store { return s.Store }
-
-// Outbox returns no records.
-func (s *Outboxless) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
-	return nil, time.Time{}, nil
 }
 
 // Purges is a store with virtual time for a single worker. It counts the purges of the worker, and
@@ -336,18 +291,6 @@ func (w *World) Snapshot() *store.Snapshot {
 		w.T.Errorf("fsck: %v", f)
 	}
 	return snap
-}
-
-// PassUntil advances time minute by minute until cond holds.
-func (w *World) PassUntil(what string, cond func() bool) {
-	w.T.Helper()
-	w.Eventually(what, func() bool {
-		if cond() {
-			return true
-		}
-		w.Clock.Advance(time.Minute)
-		return false
-	})
 }
 
 // Kept returns the IDs of the runs that a list contains.

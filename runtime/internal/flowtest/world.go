@@ -360,7 +360,7 @@ func (w *World) reach(run Follows, n int, types ...event.Type) (last event.Event
 // Log returns the events in the log of a run.
 func (w *World) Log(run Follows) []event.Event {
 	w.T.Helper()
-	return w.decode(w.load(store.Load{Run: run.ID()}).Frames)
+	return w.Decode(w.load(store.Load{Run: run.ID()}).Frames)
 }
 
 // load reads a run, and fails the test if the run cannot be read.
@@ -373,8 +373,8 @@ func (w *World) load(l store.Load) *store.Loaded {
 	return &loaded[0]
 }
 
-// decode returns the events of frames.
-func (w *World) decode(frames [][]byte) (all []event.Event) {
+// Decode returns the events of frames.
+func (w *World) Decode(frames [][]byte) (all []event.Event) {
 	w.T.Helper()
 	for _, b := range frames {
 		f, err := event.DecodeFrame(b)

@@ -1,6 +1,7 @@
 package flows_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -316,7 +318,7 @@ func TestFLOW9_WhatADeadWorkerLeftInItsOutboxIsCarriedOverByAnother(t *testing.T
 	for name, open := range flowtest.Stores {
 		t.Run(name, func(t *testing.T) {
 			w := flowtest.NewWorld(t, open(t), workflow.ClientConfig{})
-			deaf := &flowtest.Outboxless{Store: w.Store}
+			deaf := &outboxless{Store: w.Store}
 			client := workflow.NewClient(deaf, workflow.ClientConfig{})
 			parents := flowtest.Flow[int, int]("orphans")
 			parent := flowtest.As(parents, func(ctx workflow.Context, n int) (int, error) { return flowtest.Doubles.Child(ctx, n) })
@@ -331,4 +333,15 @@ func TestFLOW9_WhatADeadWorkerLeftInItsOutboxIsCarriedOverByAnother(t *testing.T
 			}
 		})
 	}
+}
+
+// outboxless is a store whose outbox appears to be empty, so that its worker delivers no records.
+type outboxless struct{ store.Store }
+
+// Unwrap returns the wrapped store.
+func (s *outboxless) Unwrap() store.Store { return s.Store }
+
+// Outbox returns no records.
+func (s *outboxless) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
+	return nil, time.Time{}, nil
 }

@@ -52,12 +52,12 @@ func childOf(w *flowtest.World, run *workflow.Run[int]) workflow.RunID {
 func TestRUN8_TerminateEndsABlockedRun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		var run *workflow.Run[int]
-		if err := w.WhyBlocked(byWeather, byWeather); !errors.Is(err, workflow.ErrRunBlocked) {
+		if err := whyBlocked(w, byWeather, byWeather); !errors.Is(err, workflow.ErrRunBlocked) {
 			t.Fatal(err)
 		}
 		for info, err := range w.Client.List(w.Ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}}) {
 			flowtest.Order(t, err)
-			run = flowtest.Unsound.Get(w.Client, info.ID)
+			run = unsound.Get(w.Client, info.ID)
 		}
 		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, run.ID(), "nobody has the old code"))
 		if info, err := run.Info(w.Ctx); err != nil || info.Status != workflow.StatusCanceled {

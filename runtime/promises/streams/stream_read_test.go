@@ -113,7 +113,7 @@ func TestFLOW8_ReadersMissNothingAndSeeNothingTwice(t *testing.T) {
 				case 0:
 					got[i] = w.Chunks(run)
 				case 1:
-					got[i] = w.InPieces(run, 7)
+					got[i] = inPieces(w, run, 7)
 				default: // begins to read after the step has started
 					w.Reach(run, event.StepStarted, 1)
 					got[i] = w.Chunks(run)
@@ -157,7 +157,7 @@ func TestFLOW8_ThreeReadersFollowAStepThatWritesVeryManyChunks(t *testing.T) {
 		var readers sync.WaitGroup
 		got := make([][]flowtest.Chunk, 3)
 		readers.Go(func() { got[0] = w.Chunks(run) })
-		readers.Go(func() { got[1] = w.InPieces(run, 1009) })
+		readers.Go(func() { got[1] = inPieces(w, run, 1009) })
 		readers.Go(func() {
 			for c := range flowtest.Tokens.Read(w.Ctx, run) {
 				if c.Index == uint64(writers*n/2) {
@@ -251,5 +251,24 @@ func TestFLOW8_ToolsReadStreamsWithoutTheirType(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
 		break
+	}
+}
+
+// inPieces reads a stream to its end. It uses a new reader after every n chunks.
+func inPieces(w *flowtest.World, run flowtest.Follows, n int) (all []flowtest.Chunk) {
+	for next := uint64(1); ; {
+		before := next
+		for c, err := range flowtest.Tokens.Read(w.Ctx, run, workflow.From(next)) {
+			if err != nil {
+				w.T.Error(err)
+			}
+			all = append(all, flowtest.Chunk{Index: c.Index, Value: c.Value, Step: c.Step, Attempt: c.Attempt})
+			if next = c.Index + 1; len(all)%n == 0 {
+				break
+			}
+		}
+		if next == before {
+			return all
+		}
 	}
 }
