@@ -215,7 +215,7 @@ var workerMutants = []Mutant{
 	reducing("engine/worker/due", "a run parks without its due time", "commit.go",
 		"\t}\n\treturn store.EffectPark, s.run.State().Due()", "\t}\n\treturn store.EffectPark, time.Time{}", "TestFLOW3_ASleepOfThirtyDaysSurvivesTheStopOfEveryWorker"),
 	reducing("engine/worker/too-late", "a run begins that is too late for that", "proceed.go",
-		"case tooLate(f, now):\n\t\ts.end", "case false:\n\t\ts.end", "TestRUN3_ARunThatNoWorkerHasBegunInTimeFailsWithoutItsCode").in("runtime/promises/runs"),
+		"case !by.IsZero() && !now.Before(by):", "case false:", "TestRUN3_ARunThatNoWorkerHasBegunInTimeFailsWithoutItsCode").in("runtime/promises/runs"),
 	working("engine/workflow/permits", "code begins before the permits that another run takes for it", "runtime/internal/flow/programs.go",
 		"if spec.PermitSlot == 0 {\n\t\treturn nil\n", "if spec.PermitSlot < 1<<20 {\n\t\treturn nil\n", "TestPOOL2_RunsWithWorkflowIDsHoldTheirPermitsFromTheirCodesBeginToTheirEnds").in("runtime/promises/limits"),
 	working("engine/workflow/permits-forged", "a message of anybody is taken for that of the permits", "runtime/internal/flow/programs.go",

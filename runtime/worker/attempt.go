@@ -115,8 +115,8 @@ func (a *attempt) execute() {
 	var out runloop.Outcome
 	defer func() { // The deferred function runs even if the code calls runtime.Goexit.
 		s.timeouts.stop(limit)
-		if out.Gone {
-			out = exited()
+		if out.Gone { // the code has called runtime.Goexit
+			out = runloop.Outcome{Failure: &event.Failure{Code: event.CodePanic, Message: "the step called runtime.Goexit"}}
 		}
 		out.Closes = a.endStream()
 		a.conclude(out)
@@ -129,11 +129,6 @@ func (a *attempt) execute() {
 		return
 	}
 	callStep(a.context(), a.fn, a.judge, a.op.Input, &out)
-}
-
-// exited returns the outcome of an attempt whose code has called runtime.Goexit.
-func exited() runloop.Outcome {
-	return runloop.Outcome{Failure: &event.Failure{Code: event.CodePanic, Message: "the step called runtime.Goexit"}}
 }
 
 // callStep calls the user's code and stores its outcome in out. A panic is a failed attempt whose

@@ -82,7 +82,7 @@ func (c *claimer) run(ctx context.Context) error {
 	for hurried := 0; ctx.Err() == nil; {
 		now := c.clock.Now()
 		rest := c.rest(now)
-		for _, s := range c.inTurn() {
+		for s := range c.inTurn() {
 			why := claim[s.Partition]
 			if s.due(now, rest) {
 				why = sure
@@ -159,22 +159,15 @@ func (c *claimer) due() bool {
 // the limit is half of waitMost for all of them. So an idle worker claims from many partitions in
 // one round instead of waking up for each.
 func (c *claimer) rest(now time.Time) time.Duration {
-	for _, s := range c.sources {
-		if !s.asked.Add(c.waitMost).After(now) {
-			return c.waitMost / 2
-		}
+	if slices.ContainsFunc(c.sources, func(s *source) bool { return !s.asked.Add(c.waitMost).After(now) }) {
+		return c.waitMost / 2
 	}
 	return c.waitMost
 }
 
 // wanting reports whether claim names a partition that answers.
 func (c *claimer) wanting(claim map[int]cause) bool {
-	for _, s := range c.sources {
-		if claim[s.Partition] != 0 && !s.silent.Load() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.sources, func(s *source) bool { return claim[s.Partition] != 0 && !s.silent.Load() })
 }
 
 // claimPatience is how long the claim loop waits for the answer of a partition if there are
@@ -430,22 +423,21 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 	}
 }
 
-// inTurn iterates over the sources and their partitions in the order in which a worker claims from
-// them in a round. A round begins with the partition after the one that filled the worker in the
-// last round. So one partition cannot monopolize a full worker, even if it always has a ready run,
-// such as a run that yields repeatedly.
+// inTurn iterates over the sources in the order in which a worker claims from them in a round. A
+// round begins with the partition after the one that filled the worker in the last round. So one
+// partition cannot monopolize a full worker, even if it always has a ready run, such as a run that
+// yields repeatedly.
 //
 // Within a partition, runs are claimed in the order of their priority. Across partitions the order
 // is bounded as follows. Before a full worker claims the run with the highest priority of all, each
 // of the other partitions fills the worker at most once. To fill it, a partition gets one run per
 // slot that becomes free, and at most claimBatch runs.
-func (c *claimer) inTurn() iter.Seq2[int, *source] {
+func (c *claimer) inTurn() iter.Seq[*source] {
 	c.passed.Store(false)
-	return func(yield func(int, *source) bool) {
+	return func(yield func(*source) bool) {
 		first := int(c.turn.Load())
 		for n := range c.sources {
-			i := (first + n) % len(c.sources)
-			if !yield(i, c.sources[i]) {
+			if !yield(c.sources[(first+n)%len(c.sources)]) {
 				return
 			}
 		}
@@ -486,10 +478,9 @@ func (c *claimer) claimByName(ctx context.Context, run event.RunID) error {
 			c.adopt(s, id, got)
 		}
 	})
-	var ended *store.TerminalError
 	switch {
 	case errors.Is(err, store.ErrOwned), errors.Is(err, store.ErrNotClaimable), errors.Is(err, store.ErrRunNotFound),
-		errors.Is(err, store.ErrExpired), errors.As(err, &ended):
+		errors.Is(err, store.ErrExpired), errors.As(err, new(*store.TerminalError)):
 		return nil // another worker has claimed the run
 	}
 	return err

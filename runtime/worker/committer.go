@@ -29,7 +29,6 @@ type sending struct {
 	next    nextClaim
 }
 
-// creation returns the request that creates the run.
 func (c *sending) creation() store.Create {
 	r := c.start.Create
 	r.Frame, r.CommitID, r.Seq, r.Status = c.Req.Frame, c.Req.CommitID, c.Req.Last, c.Req.Status
@@ -72,10 +71,16 @@ func newCommitter(e *env, silent func(partition int) bool, adopt func(nextClaim,
 // start starts the goroutines of the committer, which end with the worker.
 func (m *committer) start() {
 	for range committers {
-		m.work.Go(m.commitLoop)
+		m.work.Go(func() { request.Serve(m.io, m.commits, commitBatch, m.send) })
 	}
 	for range creators {
-		m.work.Go(m.createLoop)
+		var requests []store.Create // buffer of the goroutine
+		m.work.Go(func() {
+			request.Serve(m.io, m.creates, createBatch, func(batch []sending) {
+				requests = m.create(batch, requests[:0])
+				clear(requests)
+			})
+		})
 	}
 }
 
@@ -93,22 +98,14 @@ func (m *committer) commit(c sending) {
 	}
 }
 
-// commitLoop sends the commits of many runs in one request. While a request is in flight, the next
-// batch is collected.
-func (m *committer) commitLoop() {
-	var batch []sending
-	for {
-		if batch = request.Collect(m.io, m.commits, batch, commitBatch); len(batch) == 0 {
-			return
+// send sends the commits of many runs in one request.
+func (m *committer) send(batch []sending) {
+	for _, c := range batch {
+		if c.Why != "" && !m.silent(m.partitionOf(c.Req.Run)) { // the partition would delay the commits of the others
+			m.writeWhy(c)
 		}
-		for _, c := range batch {
-			if c.Why != "" && !m.silent(m.partitionOf(c.Req.Run)) { // the partition would delay the commits of the others
-				m.writeWhy(c)
-			}
-		}
-		m.sender.Send(batch)
-		clear(batch[:cap(batch)]) // the buffer is reused for the next batch
 	}
+	m.sender.Send(batch)
 }
 
 // deliver passes the answer to the run, which then owns the commit and may reuse it.
@@ -163,20 +160,6 @@ func (m *committer) writeWhy(c sending) {
 	}
 	if err != nil {
 		m.log.Warn("write why a run is blocked", "run", c.Req.Run, "error", err)
-	}
-}
-
-// createLoop creates runs in batches.
-func (m *committer) createLoop() {
-	var batch []sending
-	var requests []store.Create
-	for {
-		if batch = request.Collect(m.io, m.creates, batch, createBatch); len(batch) == 0 {
-			return
-		}
-		requests = m.create(batch, requests[:0])
-		clear(batch)
-		clear(requests)
 	}
 }
 

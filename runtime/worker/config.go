@@ -71,27 +71,17 @@ type Config struct {
 }
 
 func (c Config) withDefaults(client *slog.Logger) Config {
-	pick := func(v *time.Duration, d time.Duration) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	count := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	pick(&c.Grace, 10*time.Second)
-	pick(&c.Heartbeat, 5*time.Second)
-	pick(&c.ClaimExpiry, 30*time.Second)
-	pick(&c.RunBudget, 50*time.Second)
-	pick(&c.BlockedAfter, 5*time.Second)
-	count(&c.Concurrency, 256)
-	count(&c.Recoveries, 5)
-	count(&c.Parked, 5_000)
-	count(&c.MaxLogEvents, 50_000)
-	count(&c.MaxLogBytes, 50_000_000)
-	count(&c.Runs, max(c.Concurrency, 16))
+	setDefault(&c.Grace, 10*time.Second)
+	setDefault(&c.Heartbeat, 5*time.Second)
+	setDefault(&c.ClaimExpiry, 30*time.Second)
+	setDefault(&c.RunBudget, 50*time.Second)
+	setDefault(&c.BlockedAfter, 5*time.Second)
+	setDefault(&c.Concurrency, 256)
+	setDefault(&c.Recoveries, 5)
+	setDefault(&c.Parked, 5_000)
+	setDefault(&c.MaxLogEvents, 50_000)
+	setDefault(&c.MaxLogBytes, 50_000_000)
+	setDefault(&c.Runs, max(c.Concurrency, 16))
 	if c.Logger == nil {
 		c.Logger = client
 	}
@@ -100,6 +90,12 @@ func (c Config) withDefaults(client *slog.Logger) Config {
 		c.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
 	return c
+}
+
+func setDefault[T int | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
 }
 
 // ErrStopping is the cause of a step's context that ends because the worker is stopping.

@@ -25,7 +25,6 @@ type executors struct {
 	all []*executor
 }
 
-// start starts another executor.
 func (s *executors) start() {
 	e := &executor{ready: s.ready, done: make(chan struct{})}
 	s.mu.Lock()

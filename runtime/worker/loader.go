@@ -46,10 +46,11 @@ func newLoader(e *env) *loader {
 	return r
 }
 
-// start starts the goroutines of the loader, which end with the worker.
+// start starts the goroutines of the loader, which end with the worker. Each reads many runs with
+// one request.
 func (r *loader) start() {
 	for range loaders {
-		r.work.Go(r.loadLoop)
+		r.work.Go(func() { request.Serve(r.io, r.loads, loadBatch, r.sender.Send) })
 	}
 }
 
@@ -59,18 +60,6 @@ func (r *loader) load(l *load) {
 	select {
 	case r.loads <- l:
 	case <-r.io.Done():
-	}
-}
-
-// loadLoop reads many runs with one request.
-func (r *loader) loadLoop() {
-	var batch []*load
-	for {
-		if batch = request.Collect(r.io, r.loads, batch, loadBatch); len(batch) == 0 {
-			return
-		}
-		r.sender.Send(batch)
-		clear(batch[:cap(batch)])
 	}
 }
 

@@ -116,7 +116,6 @@ func (t *runLoop) answered(c *runloop.Commit) (claim uint64) {
 	return claim
 }
 
-// perform performs actions in order.
 func (t *runLoop) perform(actions []runloop.Action) {
 	kept := true
 	for i := range actions {
@@ -151,7 +150,10 @@ func (t *runLoop) perform(actions []runloop.Action) {
 		case runloop.Wake:
 			t.alarm.set(a.Due, a.Looked)
 		case runloop.Decline:
-			t.decline()
+			if t.start != nil {
+				t.start.Decline()
+				t.start = nil
+			}
 		case runloop.Log:
 			t.log.Log(context.Background(), a.Line.Level, a.Line.Text, a.Line.Args...)
 		}
@@ -161,7 +163,6 @@ func (t *runLoop) perform(actions []runloop.Action) {
 	}
 }
 
-// send sends a commit of the run.
 func (t *runLoop) send(c *runloop.Commit, claim *runloop.Claim) {
 	s := sending{Commit: c, by: &t.inputs}
 	switch {
@@ -173,7 +174,6 @@ func (t *runLoop) send(c *runloop.Commit, claim *runloop.Claim) {
 	t.committer.commit(s)
 }
 
-// launch starts an attempt.
 func (t *runLoop) launch(a *runloop.Action) {
 	b, claim := &a.Begin, a.Claim
 	op, spec := b.Step, b.Run.State().Spec
@@ -197,13 +197,6 @@ func (t *runLoop) launch(a *runloop.Action) {
 func (t *runLoop) beginTurn(number int, most time.Duration) {
 	t.clock.AfterFunc(most, func() { t.post(runloop.Input{Kind: runloop.TurnOver, Turn: number}) })
 	t.clock.AfterFunc(most+runloop.TurnTime, func() { t.runs.finishTurn(number) })
-}
-
-func (t *runLoop) decline() {
-	if t.start != nil {
-		t.start.Decline()
-		t.start = nil
-	}
 }
 
 // onStray handles a durable operation that user code has called on another goroutine. It wakes a

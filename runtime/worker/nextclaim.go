@@ -78,7 +78,6 @@ func (r *runs) reserve(route store.Route) []store.Route {
 	return r.limited
 }
 
-// unreserve releases the reserved slot.
 func (r *runs) unreserve() {
 	r.mu.Lock()
 	r.reserved--

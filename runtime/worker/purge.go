@@ -37,11 +37,8 @@ func (p *purger) run(ctx context.Context) {
 	}
 	for {
 		next, err := p.purge(ctx, from)
-		switch {
-		case ctx.Err() != nil, errors.Is(err, store.ErrClosed):
-			return
-		case err != nil:
-			// The error is not returned: the next round retries.
+		if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+			return // after other errors, the next round retries
 		}
 		if !wait.For(ctx, p.clock, purgeDelay(p.clock.Now(), next, p.chance())) {
 			return

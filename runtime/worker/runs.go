@@ -42,14 +42,10 @@ type runs struct {
 }
 
 func newRuns(e *env) *runs {
-	r := &runs{
+	return &runs{
 		env: e, freed: wait.NewNotifier(), idle: make(chan struct{}), owned: map[event.RunID]*inputs{}, parked: newParkedRuns(e.cfg.Parked),
-		promised: map[string]int{}, behind: make([]bool, e.store.Partitions()),
+		promised: map[string]int{}, behind: slices.Repeat([]bool{true}, e.store.Partitions()),
 	}
-	for p := range r.behind {
-		r.behind[p] = true
-	}
-	return r
 }
 
 // admit adds a run that is started on this worker. It reports false if the run must wait among the

@@ -33,7 +33,6 @@ func newTimeouts(clock store.Clock) *timeouts {
 	return &timeouts{clock: clock, timers: timers}
 }
 
-// start starts the timer of an attempt.
 func (t *timeouts) start(a *attempt) *timeout {
 	after := a.plan().Timeout
 	if t.timers == nil {

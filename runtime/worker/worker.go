@@ -75,7 +75,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	w.runs = newRuns(e)
 	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}, timeouts: newTimeouts(e.clock)}
 	w.executors = &executors{ready: newQueue[runnable]()}
-	w.claimer = newClaimer(e, w.runs, w.newLoop)
+	w.claimer = newClaimer(e, w.runs, func(run event.RunID) *inputs { return newRunLoop(e, w.loop, run, nil) })
 	w.committer, w.loader = newCommitter(e, w.claimer.silent, w.claimer.adoptNext), newLoader(e)
 	w.watchdog = newWatchdog(e, w.executors, w.steps.slots)
 	w.loop = &loopParts{
@@ -89,9 +89,6 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	kit.Kill, kit.Slots = func() { w.killed.Store(true) }, w.steps.slots.taken
 	return w
 }
-
-// newLoop returns the inputs of a new run loop for the run.
-func (w *Worker) newLoop(run event.RunID) *inputs { return newRunLoop(w.env, w.loop, run, nil) }
 
 // Registry returns the registry in which generated Register functions register workflows and steps.
 func (w *Worker) Registry() *workflow.Registry { return w.registry }
@@ -119,11 +116,7 @@ func (w *Worker) run(ctx context.Context) error {
 	}
 	w.apply(w.code.Kit())
 	w.code.Seal()
-	w.routes = w.servedRoutes()
-	w.serves = make(map[store.Route]bool, len(w.routes))
-	for _, c := range w.routes {
-		w.serves[c] = true
-	}
+	w.setRoutes()
 	if len(w.routes) == 0 {
 		return errors.New("worker: nothing is registered: call the generated Register function before Run")
 	}
@@ -212,13 +205,13 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	go w.watchdog.run()
 }
 
-func (w *Worker) servedRoutes() []store.Route {
-	var all []store.Route
-	seen := map[store.Route]bool{}
+// setRoutes sets routes and serves to the routes that the worker serves.
+func (w *Worker) setRoutes() {
+	w.serves = map[store.Route]bool{}
 	add := func(c store.Route) {
-		if !seen[c] {
-			seen[c] = true
-			all = append(all, c)
+		if !w.serves[c] {
+			w.serves[c] = true
+			w.routes = append(w.routes, c)
 		}
 	}
 	for _, c := range w.code.WorkflowNames() {
@@ -230,13 +223,13 @@ func (w *Worker) servedRoutes() []store.Route {
 			add(store.Route{Queue: q, Workflow: c.Workflow})
 		}
 	}
-	for _, c := range slices.Clone(all) { // runs that hold a token or permits, or that start runs by the clock, are in the queue of the runs they belong to
+	for _, c := range slices.Clone(w.routes) { // runs that hold a token or permits, or that start runs by the clock, are in the queue of the runs they belong to
 		add(store.Route{Queue: c.Queue, Workflow: event.HookRun})
 		add(store.Route{Queue: c.Queue, Workflow: event.PermitRun})
 		add(store.Route{Queue: c.Queue, Workflow: event.ScheduleRun})
 	}
 	for _, name := range w.code.LimitedSteps() { // limited steps are executed in the queue of the run that calls them
-		for _, c := range slices.Clone(all) {
+		for _, c := range slices.Clone(w.routes) {
 			add(store.Route{Queue: c.Queue, Workflow: event.StepRun(name)})
 		}
 	}
@@ -248,7 +241,6 @@ func (w *Worker) servedRoutes() []store.Route {
 			add(c)
 		}
 	}
-	return all
 }
 
 // host implements [localstart.Host], the interface of the worker for clients of its process.
@@ -317,7 +309,6 @@ type lifecycle struct {
 // hardStop bounds how long a stopping worker waits for work that should end at once.
 const hardStop = 2 * time.Second
 
-// partitionOf returns the partition of a run.
 func (e *env) partitionOf(run event.RunID) int { return int(run.Slot()) % e.store.Partitions() }
 
 // logRestored logs runs that the store had lost and a heartbeat has restored. The line names the

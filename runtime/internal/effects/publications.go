@@ -26,9 +26,9 @@ func HookStream(token string) string { return "h:" + token }
 
 // HookState is the decoded chunk of an open hook.
 type HookState struct {
-	Name  string
-	Shape []byte    // shape of the payloads; nil accepts any payload
-	Step  *StepHook // the step whose attempt has opened the hook; nil if the workflow code has opened it
+	Name  string          `json:"name"`
+	Shape json.RawMessage `json:"shape,omitempty"` // shape of the payloads; nil accepts any payload
+	Step  *StepHook       `json:"step"`            // the step whose attempt has opened the hook; nil if the workflow code has opened it
 }
 
 // StepHook identifies the attempt that is finished by the payload of a hook.
@@ -39,21 +39,14 @@ type StepHook struct {
 }
 
 // shapeMark separates the name and the shape in a chunk. A shape is JSON, so it does not contain
-// the mark.
+// the mark. The chunk of a hook that an attempt of a step has opened is the mark and a HookState as
+// JSON. No other hook chunk begins with the mark, because every hook has a name.
 const shapeMark = 0
-
-// hookChunk is the chunk of a hook that an attempt of a step has opened. Its stored form begins
-// with shapeMark. No other hook chunk does, because every hook has a name.
-type hookChunk struct {
-	Name  string          `json:"name"`
-	Shape json.RawMessage `json:"shape,omitempty"`
-	Step  *StepHook       `json:"step"`
-}
 
 // hookState returns the encoded chunk of an open hook.
 func hookState(e *event.Event) []byte {
 	if e.Type == event.StepHookCreated {
-		data, _ := json.Marshal(hookChunk{Name: e.Name, Shape: e.Payload, Step: &StepHook{Ref: e.Ref, Attempt: e.Attempt, Due: e.Due}}) // encoding cannot fail, because a shape is valid JSON
+		data, _ := json.Marshal(HookState{Name: e.Name, Shape: e.Payload, Step: &StepHook{Ref: e.Ref, Attempt: e.Attempt, Due: e.Due}}) // encoding cannot fail, because a shape is valid JSON
 		return append([]byte{shapeMark}, data...)
 	}
 	if len(e.Payload) == 0 {
@@ -72,11 +65,11 @@ func DecodeHook(chunk []byte) (HookState, error) {
 	case i > 0:
 		return HookState{Name: string(chunk[:i]), Shape: chunk[i+1:]}, nil
 	}
-	var c hookChunk
-	if err := json.Unmarshal(chunk[1:], &c); err != nil || c.Step == nil {
+	var h HookState
+	if err := json.Unmarshal(chunk[1:], &h); err != nil || h.Step == nil {
 		return HookState{}, fmt.Errorf("decode the state of a hook: %w: %w", err, event.ErrCorrupt)
 	}
-	return HookState{Name: c.Name, Shape: c.Shape, Step: c.Step}, nil
+	return h, nil
 }
 
 // RetryHint contains the changes of the step's retry policy that a sender requests when it makes an

@@ -130,32 +130,32 @@ func hashable(err error) bool {
 // marshal returns the stored form of an error whose type has a registered form. It returns nil for
 // other types and for a nil pointer.
 func marshal(err error) (f *event.Failure) {
-	defer func() {
-		if recover() != nil {
-			f = nil
+	guard(func() {
+		if r := formOf(reflect.TypeOf(err)); r.marshal != nil {
+			f = r.marshal(err)
 		}
-	}()
-	if r := formOf(reflect.TypeOf(err)); r.marshal != nil {
-		f = r.marshal(err)
-	}
+	})
 	return f
+}
+
+// guard calls f, which calls methods of user code, and recovers its panics.
+func guard(f func()) {
+	defer func() { _ = recover() }()
+	f()
 }
 
 // causes returns the errors that err wraps. It recovers panics of Unwrap, for example for a nil
 // receiver.
 func causes(err error) (all []error) {
-	defer func() {
-		if recover() != nil {
-			all = nil
+	guard(func() {
+		switch u := err.(type) { //nolint:errorlint // the chain itself is taken apart here
+		case interface{ Unwrap() error }:
+			all = []error{u.Unwrap()}
+		case interface{ Unwrap() []error }:
+			all = u.Unwrap()
 		}
-	}()
-	switch u := err.(type) { //nolint:errorlint // the chain itself is taken apart here
-	case interface{ Unwrap() error }:
-		return []error{u.Unwrap()}
-	case interface{ Unwrap() []error }:
-		return u.Unwrap()
-	}
-	return nil
+	})
+	return all
 }
 
 // message returns the text of err. It recovers panics of Error, for example for a nil receiver.
@@ -187,13 +187,8 @@ func identify(err error) (name string, whole bool) {
 
 // value returns an error as JSON. It returns nil if the error cannot be encoded.
 func value(err error) (data []byte) {
-	defer func() {
-		if recover() != nil { // a user's MarshalJSON may panic
-			data = nil
-		}
-	}()
-	data, failed := json.Marshal(err)
-	if failed != nil || string(data) == "null" { // the value of a nil pointer is not stored
+	guard(func() { data, _ = json.Marshal(err) })
+	if string(data) == "null" { // the value of a nil pointer is not stored
 		return nil
 	}
 	return data

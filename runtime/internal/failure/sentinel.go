@@ -56,21 +56,13 @@ func matched(err error) (names []string) {
 	all := registry.known
 	registry.RUnlock()
 	for _, k := range all { // without the lock, because Is is user code
-		if saysIs(m, k.err) {
-			names = append(names, k.name)
-		}
+		guard(func() {
+			if m.Is(k.err) {
+				names = append(names, k.name)
+			}
+		})
 	}
 	return names
-}
-
-// saysIs calls an Is method. It recovers panics and then reports false.
-func saysIs(m interface{ Is(error) bool }, target error) (is bool) {
-	defer func() {
-		if recover() != nil {
-			is = false
-		}
-	}()
-	return m.Is(target)
 }
 
 // addMatched adds the sentinels that err matches to the causes of f. They have no causes

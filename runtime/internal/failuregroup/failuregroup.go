@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 
@@ -20,13 +21,13 @@ const version = "f1-"
 
 const wireStepError = "flowgen.StepError"
 
-// set is a set of wire names of error types.
+// set is a set of words.
 type set map[string]bool
 
-func setOf(names string) set {
+func setOf(words string) set {
 	s := set{}
-	for name := range strings.FieldsSeq(names) {
-		s[name] = true
+	for word := range strings.FieldsSeq(words) {
+		s[word] = true
 	}
 	return s
 }
@@ -104,9 +105,18 @@ type said struct {
 // causes in any order.
 const mostCauses = 32
 
+// chain iterates over a failure, its first cause, the first cause of that cause, and so on.
+func chain(f *event.Failure) iter.Seq[*event.Failure] {
+	return func(yield func(*event.Failure) bool) {
+		for n := 0; n < mostCauses && f != nil && yield(f) && len(f.Causes) > 0; n++ {
+			f = f.Causes[0]
+		}
+	}
+}
+
 func look(f *event.Failure) said {
 	var s said
-	for range mostCauses {
+	for f := range chain(f) {
 		if f.Type != "" && !bare[f.Type] {
 			s.types = append(s.types, f.Type)
 		}
@@ -114,10 +124,6 @@ func look(f *event.Failure) said {
 			s.function = stack.Function(f.Stack)
 		}
 		s.message = f.Message
-		if len(f.Causes) == 0 || f.Causes[0] == nil {
-			break
-		}
-		f = f.Causes[0]
 	}
 	return s
 }
@@ -125,10 +131,7 @@ func look(f *event.Failure) said {
 // stepIn returns the name of the innermost step whose failure is among the causes. It returns "" if
 // there is none.
 func stepIn(f *event.Failure) (step string) {
-	for range mostCauses {
-		if f == nil {
-			break
-		}
+	for f := range chain(f) {
 		if f.Type == wireStepError {
 			var stored struct {
 				Step string `json:"step"`
@@ -137,10 +140,6 @@ func stepIn(f *event.Failure) (step string) {
 				step = stored.Step
 			}
 		}
-		if len(f.Causes) == 0 {
-			break
-		}
-		f = f.Causes[0]
 	}
 	return step
 }

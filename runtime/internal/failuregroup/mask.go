@@ -55,14 +55,8 @@ func punctuation(w string) (core, tail string) {
 }
 
 // names are words with digits that do not vary between runs.
-var names = map[string]bool{}
-
-func init() {
-	for name := range strings.FieldsSeq("x509 sha1 sha256 sha512 md5 utf8 utf-8 utf16 base64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 " +
-		"float32 float64 http2 h2 s3 ec2 k8s oauth2 ed25519 p256 tls1 ipv4 ipv6 e2e i18n sqlite3 psr4 mp3 mp4") {
-		names[name] = true
-	}
-}
+var names = setOf(`x509 sha1 sha256 sha512 md5 utf8 utf-8 utf16 base64 int8 int16 int32 int64 uint8 uint16 uint32 uint64
+	float32 float64 http2 h2 s3 ec2 k8s oauth2 ed25519 p256 tls1 ipv4 ipv6 e2e i18n sqlite3 psr4 mp3 mp4`)
 
 // varies reports whether a word may vary between runs with the same failure.
 func varies(w string) bool {
@@ -70,12 +64,8 @@ func varies(w string) bool {
 		return false
 	}
 	return strings.ContainsFunc(w, unicode.IsDigit) || strings.Contains(w, mask) || strings.Contains(w, "@") ||
-		strings.Contains(w, "://") || strings.HasPrefix(w, "/") && len(w) > 1 || isHex(w)
-}
-
-// isHex reports whether a word is a hexadecimal number that happens to contain no digits.
-func isHex(w string) bool {
-	return len(w) >= 8 && strings.Trim(strings.ToLower(w), "abcdef") == ""
+		strings.Contains(w, "://") || strings.HasPrefix(w, "/") && len(w) > 1 ||
+		len(w) >= 8 && strings.Trim(strings.ToLower(w), "abcdef") == "" // a hexadecimal number that happens to contain no digits
 }
 
 // quotesMasked replaces quoted text. An apostrophe after a letter is not a quote.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,16 +103,13 @@ func answered(err error) bool {
 	if err == nil {
 		return true
 	}
-	for _, a := range answers {
-		if errors.Is(err, a) {
-			return true
-		}
+	if slices.ContainsFunc(answers, func(answer error) bool { return errors.Is(err, answer) }) {
+		return true
 	}
 	if damaged, ok := errors.AsType[*store.DamagedError](err); ok && damaged.Run != "" {
 		return true // the error concerns only this run
 	}
-	var ended *store.TerminalError
-	return errors.As(err, &ended)
+	return errors.As(err, new(*store.TerminalError))
 }
 
 func (l *Log) fail(what string, err error, partitions []int) {
@@ -214,8 +212,15 @@ func (s *watched) Unwrap() store.Store { return s.Store }
 
 func (s *watched) partition(run event.RunID) int { return int(run.Slot()) % s.Partitions() }
 
-// batch records the outcome of a request about n runs, each of which may have its own answer.
-func (s *watched) batch(ctx context.Context, what string, err error, n int, run func(int) event.RunID, answer func(int) error) {
+// note records the outcome of a request, and returns err.
+func (s *watched) note(ctx context.Context, what string, err error, partitions ...int) error {
+	s.log.Note(ctx, what, err, partitions...)
+	return err
+}
+
+// batch records the outcome of a request about n runs, each of which may have its own answer. It
+// returns err.
+func (s *watched) batch(ctx context.Context, what string, err error, n int, run func(int) event.RunID, answer func(int) error) error {
 	open := s.log.open.Load()
 	failed := err
 	var failing, fine []int
@@ -237,12 +242,12 @@ func (s *watched) batch(ctx context.Context, what string, err error, n int, run 
 	if failed != nil {
 		s.log.Note(ctx, what, failed, failing...)
 	}
+	return err
 }
 
 func (s *watched) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	created, err := s.Store.Create(ctx, runs)
-	s.batch(ctx, "create runs", err, len(runs), func(i int) event.RunID { return runs[i].Run }, func(i int) error { return created[i].Err })
-	return created, err
+	return created, s.batch(ctx, "create runs", err, len(runs), func(i int) event.RunID { return runs[i].Run }, func(i int) error { return created[i].Err })
 }
 
 func (s *watched) OpenSession(ctx context.Context, o store.Session) error {
@@ -261,74 +266,58 @@ func (s *watched) Heartbeat(ctx context.Context, partition int, id store.Session
 
 func (s *watched) Reconcile(ctx context.Context, partition int, id store.SessionID) ([]store.Owned, error) {
 	owned, err := s.Store.Reconcile(ctx, partition, id)
-	s.log.Note(ctx, "reconcile", err, partition)
-	return owned, err
+	return owned, s.note(ctx, "reconcile", err, partition)
 }
 
 func (s *watched) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	claimed, err := s.Store.Claim(ctx, c)
-	s.log.Note(ctx, "claim runs", err, c.Partition)
-	return claimed, err
+	return claimed, s.note(ctx, "claim runs", err, c.Partition)
 }
 
 func (s *watched) Due(ctx context.Context, partition, limit int) (time.Time, error) {
 	next, err := s.Store.Due(ctx, partition, limit)
-	s.log.Note(ctx, "make due runs ready", err, partition)
-	return next, err
+	return next, s.note(ctx, "make due runs ready", err, partition)
 }
 
 func (s *watched) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	answers, err := s.Store.Commit(ctx, commits)
-	s.batch(ctx, "commit", err, len(commits), func(i int) event.RunID { return commits[i].Run }, func(i int) error { return answers[i].Err })
-	return answers, err
+	return answers, s.batch(ctx, "commit", err, len(commits), func(i int) event.RunID { return commits[i].Run }, func(i int) error { return answers[i].Err })
 }
 
 func (s *watched) Release(ctx context.Context, run event.RunID, fence store.Fence) error {
-	err := s.Store.Release(ctx, run, fence)
-	s.log.Note(ctx, "release a run", err, s.partition(run))
-	return err
+	return s.note(ctx, "release a run", s.Store.Release(ctx, run, fence), s.partition(run))
 }
 
 func (s *watched) Deliver(ctx context.Context, d store.Deliver) (event.RunID, error) {
 	run, err := s.Store.Deliver(ctx, d)
-	s.log.Note(ctx, "deliver to another run", err, s.partition(d.Run))
-	return run, err
+	return run, s.note(ctx, "deliver to another run", err, s.partition(d.Run))
 }
 
 func (s *watched) Outbox(ctx context.Context, partition, limit int) ([]store.Outgoing, time.Time, error) {
 	records, next, err := s.Store.Outbox(ctx, partition, limit)
-	s.log.Note(ctx, "read what runs have sent", err, partition)
-	return records, next, err
+	return records, next, s.note(ctx, "read what runs have sent", err, partition)
 }
 
 func (s *watched) Mark(ctx context.Context, partition int, marks []store.Mark) error {
-	err := s.Store.Mark(ctx, partition, marks)
-	s.log.Note(ctx, "mark delivered records", err, partition)
-	return err
+	return s.note(ctx, "mark delivered records", s.Store.Mark(ctx, partition, marks), partition)
 }
 
 func (s *watched) Confirm(ctx context.Context, run event.RunID, item event.ItemID) error {
-	err := s.Store.Confirm(ctx, run, item)
-	s.log.Note(ctx, "confirm delivered records", err, s.partition(run))
-	return err
+	return s.note(ctx, "confirm delivered records", s.Store.Confirm(ctx, run, item), s.partition(run))
 }
 
 func (s *watched) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
-	err := s.Store.Publish(ctx, run, fence, chunks)
-	s.log.Note(ctx, "write to a stream", err, s.partition(run))
-	return err
+	return s.note(ctx, "write to a stream", s.Store.Publish(ctx, run, fence, chunks), s.partition(run))
 }
 
 func (s *watched) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
 	loaded, err := s.Store.Load(ctx, runs)
-	s.batch(ctx, "read runs", err, len(runs), func(i int) event.RunID { return runs[i].Run }, func(i int) error { return loaded[i].Err })
-	return loaded, err
+	return loaded, s.batch(ctx, "read runs", err, len(runs), func(i int) event.RunID { return runs[i].Run }, func(i int) error { return loaded[i].Err })
 }
 
 func (s *watched) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	woken, err := s.Store.Wait(ctx, w)
-	s.log.Note(ctx, "wait for work", err)
-	return woken, err
+	return woken, s.note(ctx, "wait for work", err)
 }
 
 // LogDamage logs the damage that a store has found and skipped. who identifies the process. t may

@@ -143,7 +143,7 @@ func Merge(uses []Use) ([]event.Use, uint16, error) {
 func Take(c *store.Create, s *event.Spec) {
 	c.Fair, c.Share = s.Fair, s.Share
 	if s.PermitSlot != 0 {
-		c.Uses = Stored(local(s.Uses))
+		c.Uses = Stored(slices.DeleteFunc(slices.Clone(s.Uses), func(u event.Use) bool { return !u.Local }))
 		return
 	}
 	c.Uses, c.Whole = Stored(s.Uses), s.Whole
@@ -165,10 +165,6 @@ func Held(s *event.Spec) []event.Use {
 // workflow with such uses keeps its permits until its end and is in the slot of the limits.
 func Fleet(uses []event.Use) []event.Use {
 	return slices.DeleteFunc(slices.Clone(uses), func(u event.Use) bool { return u.Local })
-}
-
-func local(uses []event.Use) []event.Use {
-	return slices.DeleteFunc(slices.Clone(uses), func(u event.Use) bool { return !u.Local })
 }
 
 // Missing returns the uses for which a run needs its own permits if the run is started by the run

@@ -329,16 +329,16 @@ func (s *State) settle(op *replay.Op, attempt int, out *Outcome) {
 	}
 	e := s.verdict(op, attempt, out)
 	e.Item, e.Key, e.By = out.item, out.key, out.sender
-	s.reportStep(op, &e)
 	if out.Hold > 0 {
 		s.holdBack = holdBack{seq: s.run.State().Seq + 1, d: max(s.holdBack.d, out.Hold)}
 	}
 	s.fail(op, e)
 }
 
-// fail records that an attempt of a step has failed. If the step is not idempotent and the attempt
-// may have had an effect, the event records this possibility.
+// fail records and reports that an attempt of a step has failed. If the step is not idempotent and
+// the attempt may have had an effect, the event records this possibility.
 func (s *State) fail(op *replay.Op, e event.Event) {
+	s.reportStep(op, &e)
 	if e.Type == event.StepFailed && flow.PlanOf(op).Spec.NonIdempotent {
 		switch e.Failure.Code {
 		case event.CodeInterrupted, event.CodeTimeout, event.CodeCanceled:
@@ -432,9 +432,7 @@ func (s *State) giveBack(a *attempt) {
 		s.fail(op, event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: replay.CancelFailure(op.CancelCause())})
 	case plan.Spec.NonIdempotent && a.launched:
 		f := &event.Failure{Code: event.CodeInterrupted, Message: fmt.Sprintf("%s attempt %d, %s", stopped, a.number, oneEffect)}
-		e := event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f}
-		s.reportStep(op, &e)
-		s.fail(op, e)
+		s.fail(op, event.Event{Type: event.StepFailed, Ref: a.ref, Attempt: a.number, Failure: f})
 	default:
 		f := &event.Failure{Code: event.CodeStopped, Message: fmt.Sprintf("%s attempt %d, which does not count", stopped, a.number)}
 		s.apply(event.Event{Type: event.StepRetrying, Ref: a.ref, Attempt: a.number, Failure: f, Due: s.moment.Now})
@@ -461,9 +459,7 @@ func (s *State) endInterrupted(ref uint64) bool {
 	default:
 		return false
 	}
-	e := event.Event{Type: event.StepFailed, Ref: ref, Attempt: o.Attempt, Failure: f}
-	s.reportStep(op, &e)
-	s.fail(op, e)
+	s.fail(op, event.Event{Type: event.StepFailed, Ref: ref, Attempt: o.Attempt, Failure: f})
 	return true
 }
 

@@ -151,7 +151,6 @@ func (s *State) commitNext() {
 	}
 }
 
-// send sends a commit of the run.
 func (s *State) send(c *Commit) {
 	s.inflight = c
 	s.act(Action{Op: Send, Claim: s.claim, Commit: c})
@@ -162,9 +161,7 @@ func (s *State) send(c *Commit) {
 func (s *State) wakeNext(looked time.Time) {
 	switch {
 	case s.run == nil:
-	case s.leaving(): // the store wakes the run
-		s.wakeAt(time.Time{}, looked)
-	case s.run.Ended():
+	case s.leaving() || s.run.Ended(): // the store wakes a run that leaves
 		s.wakeAt(time.Time{}, looked)
 	default:
 		due := s.run.State().Due()
@@ -194,11 +191,9 @@ func (s *State) begin(taken bool) {
 		return
 	}
 	now := s.moment.Now
-	switch {
-	case f.Held() && !now.Before(f.Due()):
-		s.end(event.Event{Type: event.RunFailed, Failure: notReleased(f)})
-	case tooLate(f, now):
-		s.end(event.Event{Type: event.RunFailed, Failure: notStarted(f)})
+	switch late := tooLate(f, now); {
+	case late != nil:
+		s.end(event.Event{Type: event.RunFailed, Failure: late})
 	case f.Held() || f.Paused || f.Spec.StartAt.After(now):
 	default:
 		s.apply(event.Event{Type: event.RunStarted, Payload: uncounted(f.Seq), By: s.Worker, Build: s.Build})
@@ -221,31 +216,27 @@ func uncounted(events uint64) json.RawMessage {
 	return strconv.AppendUint(nil, events-earlyEvents, 10)
 }
 
-func notReleased(f *event.LogState) *event.Failure {
-	return &event.Failure{Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and not released within %v", f.Spec.Hold)}
-}
-
-// tooLate reports whether the start deadline of a run has passed. The worker that would begin the
-// run evaluates the deadline under its fence and by the store's clock. So if one worker has begun
-// the run, no worker fails it for being late.
-func tooLate(f *event.LogState, now time.Time) bool {
-	by := f.StartBy()
-	return !by.IsZero() && !now.Before(by)
-}
-
-func notStarted(f *event.LogState) *event.Failure {
-	return &event.Failure{Code: event.CodeNotStarted, Message: fmt.Sprintf("no worker began it within %v", f.Spec.StartWithin)}
+// tooLate returns the failure of a run that was not released or not begun in time. It returns nil
+// if there is time left. The worker that would begin the run evaluates the start deadline under its
+// fence and by the store's clock. So if one worker has begun the run, no worker fails it for being
+// late.
+func tooLate(f *event.LogState, now time.Time) *event.Failure {
+	switch by := f.StartBy(); {
+	case f.Held() && !now.Before(f.Due()):
+		return &event.Failure{Code: event.CodeNotReleased, Message: fmt.Sprintf("it was held, and not released within %v", f.Spec.Hold)}
+	case !by.IsZero() && !now.Before(by):
+		return &event.Failure{Code: event.CodeNotStarted, Message: fmt.Sprintf("no worker began it within %v", f.Spec.StartWithin)}
+	}
+	return nil
 }
 
 // OutOfTime returns the failure of a run that must fail before its code begins, because a deadline
 // has passed. It returns nil if no deadline has passed.
 func OutOfTime(f *event.LogState, now time.Time) *event.Failure {
-	switch {
-	case f.Held() && !now.Before(f.Due()):
-		return notReleased(f)
-	case tooLate(f, now):
-		return notStarted(f)
-	case f.Spec.Timeout > 0 && !now.Before(f.CreatedAt.Add(f.Spec.Timeout)):
+	if late := tooLate(f, now); late != nil {
+		return late
+	}
+	if f.Spec.Timeout > 0 && !now.Before(f.CreatedAt.Add(f.Spec.Timeout)) {
 		return &event.Failure{Code: event.CodeTimeout, Message: fmt.Sprintf("its run timeout of %v ended before a worker began it", f.Spec.Timeout)}
 	}
 	return nil

@@ -88,7 +88,6 @@ func (s *State) result() []Action {
 	return s.actions
 }
 
-// look reads the moment.
 func (s *State) look() { s.moment = s.driver.Moment(s.claim) }
 
 // enter must be called before user code, and leave after it.
@@ -153,7 +152,7 @@ func (s *State) onClaimed(c *Claim) {
 	}
 	s.forget()
 	s.n, s.seq, s.last = c.N, c.Seq, c.Last
-	if s.quarantined(c.Recoveries) {
+	if c.Recoveries >= s.QuarantineAfter && c.Recoveries < s.Recoveries { // the run is quarantined
 		s.phase = phaseWaiting
 		s.act(Action{Op: LineUp, Most: s.turnTime()})
 		return

@@ -31,11 +31,6 @@ type Params struct {
 	Unbounded func(limit string) bool
 }
 
-// quarantined reports whether a run with the given number of recoveries is quarantined.
-func (p *Params) quarantined(recoveries int) bool {
-	return recoveries >= p.QuarantineAfter && recoveries < p.Recoveries
-}
-
 // A Driver answers the questions of a State. Its methods are called only inside of [State.React] and
 // [State.Proceed].
 type Driver interface {
@@ -198,7 +193,6 @@ func (s *State) forget() {
 	s.reports, s.logBytes, s.limited = nil, 0, 0
 }
 
-// close closes the code of the run.
 func (s *State) close() {
 	s.blocked = nil
 	if run := s.run; run != nil {

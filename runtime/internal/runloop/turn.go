@@ -67,7 +67,6 @@ func (s *State) onExempt(e store.Exempt) {
 	}
 }
 
-// endTurn ends the turn of the run, if it has one.
 func (s *State) endTurn() {
 	number := s.turn.number
 	s.turn.number = 0

@@ -211,36 +211,32 @@ func (s *Shape) member(name string) *Shape {
 	return nil
 }
 
-// plain reports whether a value has the plain kind of the shape. If this release does not define
-// the kind, any value has it.
-func (s *Shape) plain(v any) bool {
-	number, isNumber := v.(json.Number)
-	var parse func(text string, bits int) error
-	bits := s.Plain
-	switch {
-	case s.Plain == "bool":
-		_, ok := v.(bool)
-		return ok
-	case s.Plain == "string":
-		_, ok := v.(string)
-		return ok
-	case cut(&bits, "int"):
-		parse = func(text string, bits int) error { _, err := strconv.ParseInt(text, 10, bits); return err }
-	case cut(&bits, "uint"):
-		parse = func(text string, bits int) error { _, err := strconv.ParseUint(text, 10, bits); return err }
-	case cut(&bits, "float"):
-		parse = func(text string, bits int) error { _, err := strconv.ParseFloat(text, bits); return err }
-	default:
-		return true
-	}
-	n, err := strconv.Atoi(bits)
-	return err != nil || isNumber && parse(number.String(), n) == nil
+// parsers parse the plain kinds of numbers, whose names end with the number of bits.
+var parsers = map[string]func(text string, bits int) error{
+	"int":   func(text string, bits int) error { _, err := strconv.ParseInt(text, 10, bits); return err },
+	"uint":  func(text string, bits int) error { _, err := strconv.ParseUint(text, 10, bits); return err },
+	"float": func(text string, bits int) error { _, err := strconv.ParseFloat(text, bits); return err },
 }
 
-// cut removes a prefix and reports whether s had the prefix.
-func cut(s *string, prefix string) (found bool) {
-	*s, found = strings.CutPrefix(*s, prefix)
-	return found
+// plain reports whether a value has the plain kind of the shape. If this release does not define
+// the kind, any value has it.
+func (s *Shape) plain(v any) (ok bool) {
+	switch s.Plain {
+	case "bool":
+		_, ok = v.(bool)
+		return ok
+	case "string":
+		_, ok = v.(string)
+		return ok
+	}
+	name := strings.TrimRight(s.Plain, "0123456789")
+	parse, bits := parsers[name], s.Plain[len(name):]
+	n, err := strconv.Atoi(bits)
+	if parse == nil || err != nil {
+		return true
+	}
+	number, ok := v.(json.Number)
+	return ok && parse(number.String(), n) == nil
 }
 
 func kind(v any) string {

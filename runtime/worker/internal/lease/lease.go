@@ -59,10 +59,9 @@ type Params struct {
 // once.
 type Lease struct {
 	Params
-	stopped chan struct{}
-	done    chan struct{}
-	ctx     context.Context
-	cancel  context.CancelFunc
+	done   chan struct{}
+	ctx    context.Context // ends with Stop
+	cancel context.CancelFunc
 
 	renewing chan struct{} // holds a value while a new session is being opened
 
@@ -75,7 +74,7 @@ type Lease struct {
 
 // New returns a lease without a session.
 func New(p Params) *Lease {
-	l := &Lease{Params: p, over: true, stopped: make(chan struct{}), done: make(chan struct{}), renewing: make(chan struct{}, 1)}
+	l := &Lease{Params: p, over: true, done: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -143,20 +142,11 @@ func (l *Lease) AwaitAlive(ctx context.Context, id store.SessionID) error {
 // Run sends heartbeats until Stop.
 func (l *Lease) Run() {
 	defer close(l.done)
-	tick := make(chan struct{}, 1)
-	for {
-		stop := l.Clock.AfterFunc(l.Heartbeat, func() { tick <- struct{}{} })
-		select {
-		case <-l.stopped:
-			stop()
-			return
-		case <-tick:
-		}
+	for wait.For(l.ctx, l.Clock, l.Heartbeat) {
 		l.beat()
 	}
 }
 
-// beat sends one heartbeat.
 func (l *Lease) beat() {
 	id := l.Current()
 	l.mu.Lock()
@@ -257,7 +247,6 @@ func (l *Lease) reconcile(id store.SessionID) {
 
 // Stop ends the heartbeats.
 func (l *Lease) Stop() {
-	close(l.stopped)
 	l.cancel()
 	<-l.done
 }

@@ -13,6 +13,8 @@ type recordKey struct {
 	id   event.ItemID
 }
 
+func keyOf(o *store.Outgoing) recordKey { return recordKey{o.From, o.ID} }
+
 // holds contains the records that could not be delivered. Each record waits separately, longer
 // after each failure. It is logged at the first failure and then at growing intervals. A damaged
 // record, or one whose receiver is in a partition that does not answer, delays only the later
@@ -36,7 +38,7 @@ const (
 
 // waits reports whether a record must wait longer before its next delivery.
 func (h *holds) waits(o *store.Outgoing) bool {
-	k := h.held[recordKey{o.From, o.ID}]
+	k := h.held[keyOf(o)]
 	return k != nil && h.clock.Now().Before(k.until)
 }
 
@@ -46,11 +48,10 @@ func (h *holds) fail(o *store.Outgoing, most time.Duration) bool {
 	if h.held == nil {
 		h.held = map[recordKey]*hold{}
 	}
-	key := recordKey{o.From, o.ID}
-	k := h.held[key]
+	k := h.held[keyOf(o)]
 	if k == nil {
 		k = &hold{seen: true}
-		h.held[key] = k
+		h.held[keyOf(o)] = k
 	}
 	k.failures++
 	k.until = h.clock.Now().Add(min(holdFirst<<min(k.failures, 16), most))
@@ -67,7 +68,7 @@ func (h *holds) sweep(records []store.Outgoing, all bool) {
 		k.seen = false
 	}
 	for i := range records {
-		if k := h.held[recordKey{records[i].From, records[i].ID}]; k != nil {
+		if k := h.held[keyOf(&records[i])]; k != nil {
 			k.seen = true
 		}
 	}

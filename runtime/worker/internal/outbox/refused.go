@@ -9,9 +9,6 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// recordOf returns the key of a record in refused.
-func recordOf(o *store.Outgoing) string { return string(o.From) + " " + string(o.ID) }
-
 // toTheEnd returns marks that move a record past the phase in which its refusal was recorded, and
 // remove it. An accepted record is sent again after a Horizon, because a failover may have lost its
 // effect. A refused start has no effect that could be lost. If it were sent again after its

@@ -67,7 +67,7 @@ type Relay struct {
 	done    chan struct{}
 	late    bool               // whether a record was due at the last heartbeat
 	lost    map[pair]time.Time // receivers that were unknown, with the time of that answer; see mayBeLost
-	refused map[string]bool    // keys of the records of this pass whose receivers were not created; see recordOf
+	refused map[recordKey]bool // records of this pass whose receivers were not created
 	ctx     context.Context    // context of all store calls
 	cutOff  context.CancelFunc
 
@@ -312,7 +312,7 @@ type pair struct{ from, to event.RunID }
 // carry processes each record according to its phase. It returns the marks of the processed
 // records, and reports in later whether some records must be retried soon.
 func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []store.Mark, later bool) {
-	r.refused = map[string]bool{}
+	r.refused = map[recordKey]bool{}
 	queues := map[pair][]*store.Outgoing{}
 	var order []pair
 	for i := range records {
@@ -342,7 +342,7 @@ func (r *Relay) carry(ctx context.Context, records []store.Outgoing) (marks []st
 			}
 			round[i].Unknown = round[i].Unknown && r.mayBeLost(p)
 			marks = append(marks, *round[i])
-			if r.refused[recordOf(heads[i])] {
+			if r.refused[keyOf(heads[i])] {
 				marks = append(marks, toTheEnd(heads[i])...)
 			}
 			if round[i].Unknown {
@@ -501,7 +501,7 @@ func (r *Relay) create(ctx context.Context, records []*store.Outgoing, starts []
 			m.Refusal = r.answer(records[i], p, answer.Err)
 		}
 		if answer.Err != nil && m.Phase == store.PhaseFresh {
-			r.refused[recordOf(records[i])] = true
+			r.refused[keyOf(records[i])] = true
 		}
 		if m.Phase == store.PhaseFresh && m.Refusal == nil && !answer.Waits.IsZero() && event.Helper(requests[n].Route.Workflow) {
 			m.Refusal = r.tellWait(records[i], p, &requests[n], answer.Waits)

@@ -272,23 +272,26 @@ func (l *lane[T]) abandon() {
 	}
 }
 
-// Collect waits for a value and appends it and the values that are available at once to buffer, at
-// most limit in total. It returns an empty slice if ctx ends first.
-func Collect[T any](ctx context.Context, from <-chan T, buffer []T, limit int) []T {
-	batch := buffer[:0]
-	select {
-	case first := <-from:
-		batch = append(batch, first)
-	case <-ctx.Done():
-		return nil
-	}
-	for len(batch) < limit {
+// Serve passes values to send in batches until ctx ends. While a batch is being sent, the values of
+// the next batch arrive, at most limit of them. The slice is reused for the next batch.
+func Serve[T any](ctx context.Context, from <-chan T, limit int, send func(batch []T)) {
+	var batch []T
+	for {
 		select {
-		case v := <-from:
-			batch = append(batch, v)
-		default:
-			return batch
+		case first := <-from:
+			batch = append(batch[:0], first)
+		case <-ctx.Done():
+			return
 		}
+		for more := true; more && len(batch) < limit; {
+			select {
+			case v := <-from:
+				batch = append(batch, v)
+			default:
+				more = false
+			}
+		}
+		send(batch)
+		clear(batch[:cap(batch)])
 	}
-	return batch
 }
