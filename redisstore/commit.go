@@ -203,12 +203,15 @@ func exemption(c *store.Commit) string {
 	return strconv.Itoa(int(c.Exempt))
 }
 
-// closingOrUnused returns the script argument with two meanings: "c" if the run is closing,
-// otherwise how a parked run gives back its unused permits.
+// closingOrUnused returns the script argument with two meanings: "c" if a run that stays owned is
+// closing, or how a run that parks gives back its unused permits. Closing is omitted for a run that
+// parks, because the script takes any value for such a run as unused permits.
 func closingOrUnused(c *store.Commit) string {
 	switch {
-	case c.Effect != store.EffectPark || c.Unused == store.UnusedNone:
+	case c.Effect == store.EffectNone:
 		return flag(c.Closing, "c")
+	case c.Effect != store.EffectPark || c.Unused == store.UnusedNone:
+		return ""
 	case c.Unused == store.UnusedInQueue:
 		return "l"
 	}

@@ -157,6 +157,19 @@ var permitBehaviors = []behavior{
 		h.Commit(l, suite.Consuming(suite.WithEffect(l.Commit(fence, append(l.Receive(i), l.End(event.StatusCompleted)...)...), store.EffectFinish, event.StatusCompleted), i))
 		h.Counts("gpu", 0, 1)
 	}},
+	{"L2_AClosingRunThatParksKeepsItsPermits", func(h *harness) {
+		h.Limit("gpu", 1)
+		s := h.Session()
+		l := h.Start(using("gpu"), whole)
+		c := suite.WithEffect(l.Commit(h.one(s, l), l.Work()...), store.EffectPark, event.StatusWaiting)
+		c.Closing = true
+		h.Commit(l, c)
+		h.Start(using("gpu"))
+		h.nothing("while a parked run has the permit", s)
+		h.Counts("gpu", 1, 1)
+		h.Deliver(l.Run)
+		h.one(s, l)
+	}},
 	{"L2_RecoverGivesBackUnderANewFence", func(h *harness) {
 		h.Limit("gpu", 1)
 		dead, s := h.Session(), h.Session()

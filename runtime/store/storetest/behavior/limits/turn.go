@@ -375,6 +375,21 @@ var turnBehaviors = []behavior{
 			return l
 		}, func(s store.SessionID, _ *suite.Log) store.ClaimedRun { return h.Claim(s, 10)[0] })
 	}},
+	{"L9_ACanceledRunThatParksAgainComesIntoNoLine", func(h *harness) {
+		h.Limit("gpu", 1)
+		s := h.Session()
+		h.one(s, h.Start(using("gpu")))
+		l, cancel := h.Start(using("gpu")), h.Item()
+		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: l.Run, Item: cancel, Urgent: true})
+		h.Check("deliver", err)
+		c := suite.WithEffect(l.Commit(h.one(s, l), l.Receive(cancel)...), store.EffectPark, event.StatusWaiting)
+		c.Closing = true
+		h.Commit(l, suite.Consuming(c, cancel))
+		h.Deliver(l.Run)
+		h.one(s, l)
+		h.Equal("called off", h.Record(l.Run).LeftQueue, true)
+		h.Counts("gpu", 1, 0)
+	}},
 	{"L9_ACanceledRunThatIsBlockedIsGivenByName", func(h *harness) {
 		h.canceledWithoutPermits(func(s store.SessionID) *suite.Log {
 			l := h.Start(using("gpu"))
