@@ -190,7 +190,7 @@ if limited then
     if unused and has.permits then
       refund(has.uses)
     end
-    give_back(run, nil, effect == '4' or effect == '5' or unused, effect == '3' or unused and ARGV[17] == 'l', has)
+    give_back(run, nil, effect == '4' or effect == '5' or unused and has.permits, effect == '3' or unused and ARGV[17] == 'l', has)
   end
   write_put_off()
 end

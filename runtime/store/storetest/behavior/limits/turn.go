@@ -379,16 +379,22 @@ var turnBehaviors = []behavior{
 		h.Limit("gpu", 1)
 		s := h.Session()
 		h.one(s, h.Start(using("gpu")))
-		l, cancel := h.Start(using("gpu")), h.Item()
-		_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: l.Run, Item: cancel, Urgent: true})
-		h.Check("deliver", err)
-		c := suite.WithEffect(l.Commit(h.one(s, l), l.Receive(cancel)...), store.EffectPark, event.StatusWaiting)
-		c.Closing = true
-		h.Commit(l, suite.Consuming(c, cancel))
-		h.Deliver(l.Run)
-		h.one(s, l)
-		h.Equal("called off", h.Record(l.Run).LeftQueue, true)
-		h.Counts("gpu", 1, 0)
+		for _, change := range []func(c *store.Commit){
+			func(c *store.Commit) { c.Closing = true },
+			func(c *store.Commit) { c.Unused = store.UnusedBack },
+			func(c *store.Commit) { c.Unused = store.UnusedInQueue },
+		} {
+			l, cancel := h.Start(using("gpu")), h.Item()
+			_, err := h.Store.Deliver(h.Ctx, store.Deliver{Run: l.Run, Item: cancel, Urgent: true})
+			h.Check("deliver", err)
+			c := suite.WithEffect(l.Commit(h.one(s, l), l.Receive(cancel)...), store.EffectPark, event.StatusWaiting)
+			change(&c)
+			h.Commit(l, suite.Consuming(c, cancel))
+			h.Deliver(l.Run)
+			h.one(s, l)
+			h.Equal("called off", h.Record(l.Run).LeftQueue, true)
+			h.Counts("gpu", 1, 0)
+		}
 	}},
 	{"L9_ACanceledRunThatIsBlockedIsGivenByName", func(h *harness) {
 		h.canceledWithoutPermits(func(s store.SessionID) *suite.Log {
