@@ -28,7 +28,8 @@ type limitHistory struct {
 	ranks  int
 }
 
-// begun is a run that got its permits, and the queues that had to hold the run back at that time.
+// begun is a run that got its permits, and the queues that held the run back before the operation.
+// Stands of these queues has only the uses at which they did.
 type begun struct {
 	*modelRun
 	back []store.WaitingQueue
@@ -179,24 +180,26 @@ func (h *history) mayClaim(r *modelRun, given bool) bool {
 
 // keptBefore reports whether a closed or admitted queue before queue i keeps queue i back.
 func (h *history) keptBefore(lines []store.WaitingQueue, i int) bool {
-	return slices.ContainsFunc(lines[:i], func(l store.WaitingQueue) bool { return (l.Closed || l.Admitted) && h.keepsBack(l, lines[i].Uses) })
+	return slices.ContainsFunc(lines[:i], func(l store.WaitingQueue) bool {
+		return (l.Closed || l.Admitted) && h.keepsBack(&l, lines[i].Uses) != 0
+	})
 }
 
-// keepsBack reports whether queue l keeps back a later run with the given uses. It does if both
-// count at a common limit. A nested run is kept back only if this common limit is the only limit
-// without capacity for l, or if l was admitted and has capacity at all its limits. [L5]
-func (h *history) keepsBack(l store.WaitingQueue, uses []store.Use) bool {
-	if !uses[0].Nested {
-		return share(l.At(), uses)
+// keepsBack returns, as a bit set, the indexes of the uses at which queue l keeps back a later run
+// with the given uses. These are the common limits at which the queue counts. A nested run is kept
+// back only at the only limit without capacity for l, or if l was admitted and has capacity at all
+// its limits. [L5]
+func (h *history) keepsBack(l *store.WaitingQueue, uses []store.Use) (at uint16) {
+	lacks := len(slices.DeleteFunc(slices.Clone(l.Uses), h.m.hasFree))
+	for i, u := range l.Uses {
+		if l.Stands>>i&1 == 0 || !share(l.Uses[i:i+1], uses) {
+			continue
+		}
+		if !uses[0].Nested || lacks == 0 && l.Admitted || lacks == 1 && !h.m.hasFree(u) {
+			at |= 1 << i
+		}
 	}
-	lacks := slices.DeleteFunc(slices.Clone(l.Uses), h.m.hasFree)
-	switch len(lacks) {
-	case 0:
-		return l.Admitted && share(l.At(), uses)
-	case 1:
-		return share(lacks, uses) && share(lacks, l.At())
-	}
-	return false
+	return at
 }
 
 // judgeStands fails the test if a closed queue counts at wrong limits. It checks nothing while a
@@ -221,16 +224,23 @@ func (h *history) judgeStands(got *store.Snapshot) {
 		if l.Closed && l.Stands != at && l.Stands != other {
 			h.Fatalf("line of run %s: it counts at %b of %v, want %b", l.Runs[0], l.Stands, l.Uses, at)
 		}
-		if l.Closed || l.Admitted {
-			for _, u := range l.At() {
-				counts[u.LimitID] = append(counts[u.LimitID], first)
-			}
+		addCounts(counts, &l, first)
+	}
+}
+
+// addCounts adds the first run of a closed or admitted queue to the limits at which the queue
+// counts.
+func addCounts(counts map[store.LimitID][]*modelRun, l *store.WaitingQueue, first *modelRun) {
+	if l.Closed || l.Admitted {
+		for _, u := range l.At() {
+			counts[u.LimitID] = append(counts[u.LimitID], first)
 		}
 	}
 }
 
 // countsAt returns, as a bit set, the indexes of the uses at which a closed queue counts. A run in
-// counts precedes the queue if earlier returns true for the run.
+// counts precedes the queue if earlier returns true for the run. A queue that is owed permits counts
+// at the next limit even if it lacks capacity.
 func (h *history) countsAt(l *store.WaitingQueue, counts map[store.LimitID][]*modelRun, earlier func(*modelRun) bool) (at uint16) {
 	order := store.StandingOrder(l.Uses)
 	for _, i := range order {
@@ -239,7 +249,7 @@ func (h *history) countsAt(l *store.WaitingQueue, counts map[store.LimitID][]*mo
 		}
 	}
 	for _, i := range order {
-		if at |= 1 << i; slices.ContainsFunc(counts[l.Uses[i].LimitID], earlier) || !h.m.hasFree(l.Uses[i]) {
+		if at |= 1 << i; slices.ContainsFunc(counts[l.Uses[i].LimitID], earlier) || !l.Owed && !h.m.hasFree(l.Uses[i]) {
 			break
 		}
 	}
@@ -318,8 +328,10 @@ func (h *history) judgeGrant(r *modelRun, left func(*modelQueue) bool) {
 	}
 	b := begun{modelRun: r}
 	for _, l := range h.limits.before {
-		if (l.Closed || l.Admitted && l.Until.After(h.Clock.Now())) && h.keepsBack(l, r.Uses) {
-			b.back = append(b.back, l)
+		if l.Closed || l.Admitted && l.Until.After(h.Clock.Now()) {
+			if l.Stands = h.keepsBack(&l, r.Uses); l.Stands != 0 {
+				b.back = append(b.back, l)
+			}
 		}
 	}
 	h.limits.begun = append(h.limits.begun, b)
@@ -467,15 +479,30 @@ func (h *history) judgeClosed(got *store.Snapshot, i int) {
 
 // judgeTurn fails the test if run r got its permits before an earlier run that waits for one of the
 // same limits in a closed or admitted queue. [L5, L7]
+//
+// A closed queue must have counted at the common limit before the operation, and must have reason to
+// count there after it. One operation may do both of the following: end that reason, and then grant
+// the permits of a later run. A commit that holds back a rate closes the rate before its claim. A
+// claim grants a run that takes the rest of an earlier limit, or closes a queue that precedes at an
+// earlier limit, before it examines later runs. In these cases the later run passes no queue.
+//
+// An operation first gives back capacity and then only takes it, so the reason does not come back
+// after the grant. If the reason ended after the grant, judgeTurn misses that r passed the queue. But
+// then another run took the earlier limit, out of order. The queue still counts at its first limit,
+// so this run is noticed if it passed the queue there.
 func (h *history) judgeTurn(lines []store.WaitingQueue, r begun) {
 	h.Helper()
-	for _, l := range lines {
-		stays := slices.ContainsFunc(r.back, func(o store.WaitingQueue) bool {
-			return o.Runs[0] == l.Runs[0] && (l.Admitted || !o.Admitted && l.Closed)
+	counts := map[store.LimitID][]*modelRun{}
+	for i := range lines {
+		l, first := &lines[i], h.m.runs[lines[i].Runs[0]]
+		at := h.countsAt(l, counts, func(*modelRun) bool { return true })
+		passed := slices.ContainsFunc(r.back, func(o store.WaitingQueue) bool {
+			return o.Runs[0] == l.Runs[0] && (l.Admitted || !o.Admitted && l.Closed && o.Stands&at != 0)
 		})
-		if first := h.m.runs[l.Runs[0]]; stays && compareTurns(first, r.modelRun) < 0 {
+		if passed && compareTurns(first, r.modelRun) < 0 {
 			h.Fatalf("claim: run %s has passed run %s, which waits in vain before it", r.Run, first.Run)
 		}
+		addCounts(counts, l, first)
 	}
 }
 
