@@ -75,7 +75,7 @@ type op struct {
 	left bool
 }
 
-// work is what an operation does in a transaction.
+// work is the part of an operation that is executed in a transaction.
 type work interface{ do(t *tx) error }
 
 type workFunc func(t *tx) error

@@ -123,7 +123,7 @@ func (r *Run) Take() []event.Event {
 }
 
 // Reuse gives the run a buffer for its next events: a slice that Take returned and that the caller
-// does not use any longer. The run gives up its present buffer, also if b is nil. A large buffer is
+// does not use any longer. The run gives up its present buffer, even if b is nil. A large buffer is
 // not kept, because a run that once had very many events would hold its memory.
 func (r *Run) Reuse(b []event.Event) {
 	if len(r.out) > 0 {

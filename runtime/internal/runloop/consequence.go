@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// consequence is what an event has others receive or read: outbox records, chunks of the streams
-// that the code writes, and other publications. The commit that contains the event writes it.
+// consequence contains the effects of an event outside of the run: outbox records, chunks of the
+// streams that the code writes, and other publications. The commit that contains the event writes it.
 type consequence struct {
 	seq    uint64 // sequence number of the event
 	sends  []store.Send
