@@ -263,6 +263,8 @@ func (h *host) mayStart(a *runloop.Action) {
 		h.failf("P6: an attempt is started although a later claim waits")
 	case !h.moment.Alive:
 		h.failf("P6: an attempt is started although the lease is not alive")
+	case a.Begin.Run.Err() != nil:
+		h.failf("P6: an attempt is started although its outcome cannot be recorded: %v", a.Begin.Run.Err())
 	}
 	for _, t := range h.attempts {
 		if t.begin.Ref == a.Begin.Ref && t.begin.Run == a.Begin.Run {

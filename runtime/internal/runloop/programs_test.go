@@ -129,6 +129,7 @@ var programs = []program{
 	}),
 	hooked(),
 	deviating(),
+	breaking(),
 }
 
 func fan(ctx workflow.Context, n int) (sum int, err error) {
@@ -207,6 +208,24 @@ func deviating() program {
 	}
 	d := newFlow("deviating")
 	return program{workflow: d.Name(), input: 2, result: "5", bind: as(d, version(quickStep)), other: as(d, version(otherStep))}
+}
+
+// breaking is a program of which one version ceases to match its log when it has received a message,
+// while attempts of its steps are in progress.
+func breaking() program {
+	version := func(latest int) func(workflow.Context, int) (int, error) {
+		return func(ctx workflow.Context, n int) (int, error) {
+			workflow.Version(ctx, "change", 1)
+			all := workflow.Go(ctx, func(ctx workflow.Context) (int, error) { return fan(ctx, n) })
+			if _, err := topic.Receive(ctx); err != nil {
+				return 0, err
+			}
+			workflow.Version(ctx, "change", latest, workflow.AtLeast(latest)) // a run that follows version 1 is blocked if latest is 2
+			return all.Get(ctx)
+		}
+	}
+	d := newFlow("breaking")
+	return program{workflow: d.Name(), input: 4, result: "6", messages: 1, bind: as(d, version(1)), other: as(d, version(2))}
 }
 
 // registrar fills the registry of a worker.

@@ -93,19 +93,55 @@ func TestReact_AWaitingClaimIsLostWithItsSession(t *testing.T) {
 	}
 }
 
+// TestReact_NoAttemptStartsOnceTheCodeHasDeviatedFromItsLog makes the code deviate while the commit
+// with the step_started of its attempts is in flight.
+func TestReact_NoAttemptStartsOnceTheCodeHasDeviatedFromItsLog(t *testing.T) {
+	p := breaking()
+	w := newWorld(0, &p)
+	w.tracing, w.calm = true, true
+	h := w.newHost(true)
+	h.capacity, w.hosts = 1, []*host{h}
+	err := w.check(func() {
+		w.book.create(w.now)
+		w.claim(h)
+		h.untilItSends()
+		w.deliver()
+		h.drain(len(h.inputs))
+		h.read(h.reads[0])
+		h.drain(len(h.inputs))
+		s := h.sending[0]
+		for range 2 { // the store carries out the request, and its answer arrives
+			h.serve(s)
+		}
+		h.drain(len(h.inputs))
+		if h.taken != 1 || h.returned != 1 {
+			h.failf("%d slots taken and %d returned without a start, want 1 and 1", h.taken, h.returned)
+		}
+		w.finish()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // claimTwice claims the run again while the first commit of its first claim is in flight.
 func (w *world) claimTwice(h *host) {
 	w.book.create(w.now)
 	w.claim(h)
+	h.untilItSends()
+	w.book.release(w.book.fence)
+	w.claim(h)
+	h.drain(len(h.inputs))
+}
+
+// untilItSends executes the run until a commit is in flight.
+func (h *host) untilItSends() {
 	for len(h.sending) == 0 {
 		h.drain(len(h.inputs))
 		if len(h.reads) > 0 {
 			h.read(h.reads[0])
 		}
 	}
-	w.book.release(w.book.fence)
-	w.claim(h)
-	h.drain(len(h.inputs))
 }
 
 // attackReducer plays with a program and then lets the run end. Some of the prefixes of its log are

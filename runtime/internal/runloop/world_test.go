@@ -358,7 +358,7 @@ func (w *world) deliver() {
 
 // deliverMany sends the run most of its messages.
 func (w *world) deliverMany() {
-	for range w.book.program.messages * 9 / 10 {
+	for range max(1, w.book.program.messages*9/10) {
 		if e, id, ok := w.book.message(); ok {
 			w.book.deliver(e, id, store.ScopeChain)
 		}
