@@ -105,7 +105,7 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, free *
 		return nil, err
 	}
 	var taken []store.ClaimedRun
-	passed := map[int64]bool{}
+	outdated := false // ready may lack a run that remains
 	for vain := 0; len(ready) > 0 && len(taken) < limit && vain <= protocol.VainTries; {
 		first := ready[0]
 		ready = ready[1:]
@@ -138,10 +138,10 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, free *
 			if free.Skipped[len(free.Skipped)-1].Route, err = t.routeName(r.route); err != nil {
 				return nil, err
 			}
-			passed[r.route] = true
 		}
 		if !ok {
 			vain++
+			outdated = outdated || first.line == 0 || free.HasSkipped(r.id)
 			continue
 		}
 		granted, err := t.claimed(r)
@@ -153,21 +153,21 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, free *
 	if err := t.announce(); err != nil {
 		return nil, err
 	}
-	left := passed
-	for _, rest := range ready {
-		left[rest.route] = true
+	if outdated {
+		// The route may have further runs, which were not read, and skipped runs remain for other
+		// sessions.
+		if ready, err = t.candidates(routes, 0); err != nil {
+			return nil, err
+		}
 	}
-	if err := t.wakeForRest(routes, left); err != nil {
-		return nil, err
-	}
-	return taken, nil
+	return taken, t.wakeForRest(routes, ready)
 }
 
-// wakeForRest wakes the next worker for the routes with further runs, and clears the wakes of the
-// others.
-func (t *tx) wakeForRest(routes []int64, left map[int64]bool) error {
+// wakeForRest wakes the next worker for the routes of the remaining candidates, and clears the
+// wakes of the others.
+func (t *tx) wakeForRest(routes []int64, left []candidate) error {
 	for _, route := range routes {
-		if left[route] {
+		if slices.ContainsFunc(left, func(c candidate) bool { return c.route == route }) {
 			t.wake(route)
 		} else if err := t.calm(route); err != nil {
 			return err

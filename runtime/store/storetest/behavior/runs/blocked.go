@@ -131,6 +131,11 @@ var blockedBehaviors = []behavior{
 		h.Equal("claimed", suite.RunsOf(h.Claim(s, 2)), []event.RunID{next.Run})
 		h.State(l.Run, store.StateBlocked)
 	}},
+	{"B2_AClaimThatBlocksTheFirstRunsLeavesTheWakeOfTheOthers", func(h *harness) {
+		s, other := h.Session(suite.Orders), h.SessionWith("v2", suite.Orders)
+		h.readyAgain(s, other, 3)
+		h.claimsOneWhenWoken(s, h.Start(), 4)
+	}},
 	{"B2_ClaimRunGivesABlockedRunToAnySession", func(h *harness) {
 		s := h.Session(suite.Orders)
 		l := h.startBlocked(s)
@@ -153,6 +158,33 @@ var blockedBehaviors = []behavior{
 			h.State(l.Run, store.StateBlocked)
 		})
 	}},
+}
+
+// readyAgain starts n runs that s has blocked and that other has made ready again.
+func (h *harness) readyAgain(s, other store.SessionID, n int) {
+	h.Helper()
+	fences := map[*suite.Log]store.Fence{}
+	for range n {
+		l := h.startBlocked(s)
+		fences[l] = h.Own(other, l)
+	}
+	for l, fence := range fences {
+		h.Commit(l, suite.WithEffect(l.Commit(fence), store.EffectYield, ""))
+	}
+}
+
+// claimsOneWhenWoken claims one run per wake until the session receives the run of l, which must
+// take at most n claims.
+func (h *harness) claimsOneWhenWoken(s store.SessionID, l *suite.Log, n int) {
+	h.Helper()
+	for range n {
+		h.Equal("woken", h.Poll(s, l.Route()).Claim, []int{0})
+		if got := h.Claim(s, 1, l.Route()); len(got) > 0 {
+			h.Equal("claimed", suite.RunsOf(got), []event.RunID{l.Run})
+			return
+		}
+	}
+	h.Fatalf("claim: no run after %d claims", n)
 }
 
 // toldOfOneOf applies do to one run after another until a Wait of a session with other code returns
