@@ -3,6 +3,7 @@ module github.com/flowgen/flowgen
 go 1.26.0
 
 require (
+	github.com/caarlos0/env/v11 v11.4.2
 	github.com/dave/jennifer v1.7.1
 	github.com/gofrs/flock v0.13.1
 	github.com/google/go-cmp v0.7.0

@@ -6,7 +6,7 @@ import (
 	"go/token"
 	"strings"
 
-	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 const ignorePrefix = "//flow:ignore"
@@ -81,7 +81,7 @@ func (s *ignores) parse(file *ast.File, group *ast.CommentGroup, c *ast.Comment,
 		i.fault = "names no rule: write " + ignorePrefix + " RULE reason"
 	case !known(i.rule):
 		i.fault = fmt.Sprintf("names %s, which is no rule", name)
-		if near := directive.Nearest(name, Names()); near != "" {
+		if near := spelling.Nearest(name, Names()); near != "" {
 			i.fault += ": did you mean " + near + "?"
 		}
 	case strings.TrimSpace(reason) == "":

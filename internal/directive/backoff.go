@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 // Backoff specifies how the delay between retries grows. The zero value selects the default of the
@@ -65,7 +67,7 @@ func backoff(front string, v Text) (b Backoff, p *Problem) {
 		p = b.exponential(v, args)
 	default:
 		p = &Problem{v.Pos, shape + " is not a shape of backoff", backoffShapes}
-		if near := Nearest(shape, []string{"constant", "linear", "exponential"}); near != "" {
+		if near := spelling.Nearest(shape, []string{"constant", "linear", "exponential"}); near != "" {
 			p.Fix = "did you mean " + near + "?"
 		}
 	}

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 // Kind is the word after "flow:".
@@ -158,7 +160,7 @@ func unknownKind(c *ast.Comment, word string) Problem {
 	for _, k := range kinds {
 		names = append(names, string(k))
 	}
-	if near := Nearest(word, names); near != "" {
+	if near := spelling.Nearest(word, names); near != "" {
 		p.Fix = "did you mean " + prefix + near + "?"
 		return p
 	}

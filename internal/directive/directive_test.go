@@ -164,13 +164,3 @@ func TestNearMiss_LeavesProseAndDirectivesAlone(t *testing.T) {
 		}
 	}
 }
-
-func TestNearest_IsCautious(t *testing.T) {
-	for word, want := range map[string]string{
-		"stpe": "step", "step": "step", "Step": "step", "steps": "step", "wrokflow": "workflow", "work": "", "banana": "", "": "",
-	} {
-		if got := directive.Nearest(word, []string{"step", "workflow", "dag"}); got != want {
-			t.Errorf("Nearest(%q) is %q, want %q", word, got, want)
-		}
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 // nearMiss matches "flow", a colon and a word, in any case and with any spaces between them. The
@@ -41,7 +43,7 @@ func NearMiss(c *ast.Comment) (Problem, bool) {
 		for i, k := range kinds {
 			names[i] = string(k)
 		}
-		if kind = Nearest(kind, names); kind == "" {
+		if kind = spelling.Nearest(kind, names); kind == "" {
 			return Problem{}, false
 		}
 	}
@@ -73,44 +75,4 @@ func looksLikeOptions(s string) bool {
 		}
 	}
 	return true
-}
-
-// Nearest returns the candidate that is most similar to word, or "" if none is similar enough. At
-// most two letters, and at most a third of the letters, may differ.
-func Nearest(word string, candidates []string) string {
-	best, bestDistance := "", 3
-	for _, c := range candidates {
-		limit := min(2, max(1, len(c)/3))
-		if d := distance(strings.ToLower(word), strings.ToLower(c)); d <= limit && d < bestDistance {
-			best, bestDistance = c, d
-		}
-	}
-	return best
-}
-
-// distance returns the edit distance between a and b. It is the number of insertions, deletions and
-// replacements of single letters and of swaps of neighboring letters.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	var before []int
-	row := make([]int, len(y)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(x); i++ {
-		next := make([]int, len(y)+1)
-		next[0] = i
-		for j := 1; j <= len(y); j++ {
-			cost := 1
-			if x[i-1] == y[j-1] {
-				cost = 0
-			}
-			next[j] = min(next[j-1]+1, row[j]+1, row[j-1]+cost)
-			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-				next[j] = min(next[j], before[j-2]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(y)]
 }

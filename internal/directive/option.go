@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 // option describes the form of the value of an option, and the kinds of directives that accept the
@@ -96,7 +98,7 @@ func (d *Directive) set(w word) (Problem, bool) {
 func (d *Directive) unknownOption(w word, o option) Problem {
 	p := Problem{Pos: w.pos, What: prefix + string(d.Kind) + " has no option " + w.name}
 	own := d.Kind.Options()
-	switch near := Nearest(w.name, own); {
+	switch near := spelling.Nearest(w.name, own); {
 	case len(o.kinds) > 0:
 		p.Fix = "remove it: it belongs to " + prefix + string(o.kinds[0])
 	case near != "":

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flowgen/flowgen/internal/cron"
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 // policies lists the policies of singleton=. They determine the effect of a start while a run is
@@ -28,7 +29,7 @@ func setSingleton(d *Directive, v Text) *Problem {
 		return nil
 	}
 	p := &Problem{policy.Pos, fmt.Sprintf("singleton has no policy %q", policy.Value), "use one of " + strings.Join(policies, ", ")}
-	if near := Nearest(policy.Value, policies); near != "" {
+	if near := spelling.Nearest(policy.Value, policies); near != "" {
 		p.Fix = "did you mean " + near + "?"
 	}
 	return p

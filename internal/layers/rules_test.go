@@ -30,7 +30,7 @@ var anyPackage = []string{"runtime/...", "memstore/...", "sqlitestore/...", "red
 var rules = []rule{
 	{packages: "runtime/internal/refs", external: none},
 	{packages: "runtime/event", module: []string{"runtime/internal/refs"}, external: []string{"github.com/oklog/ulid/v2"}, required: true},
-	{packages: "runtime/store", module: []string{"runtime/event"}, external: none, required: true},
+	{packages: "runtime/store", module: []string{"runtime/event", "internal/environ"}, external: none, required: true},
 	{packages: "runtime/store/protocol", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/notify", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true},
 	{packages: "runtime/store/paging", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
@@ -80,6 +80,9 @@ var rules = []rule{
 	// with them.
 	{packages: "internal/jsonschema", external: none, required: true},
 	{packages: "internal/recent", external: none, required: true},
+	{packages: "internal/spelling", external: none, required: true},
+	// The runtime and the command read their configuration from the environment with package environ.
+	{packages: "internal/environ", module: []string{"internal/spelling"}, external: []string{"github.com/caarlos0/env/v11"}, required: true},
 	{packages: "internal/layers", helper: true},
 	{packages: "internal/testutil/...", module: anyPackage, helper: true},
 	{packages: "internal/...", module: []string{"internal/...", "flowcheck/..."}},
@@ -100,7 +103,7 @@ var rules = []rule{
 	{packages: "admin/internal/route", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin", module: append(below("worker"), "runtime/ops", "runtime/store/archive"), external: none, required: true},
 	{packages: "cmd/flowctl/cli/internal/quiet", module: none, required: true},
-	{packages: "cmd/flowctl/cli", module: []string{"cmd/flowctl/cli/internal/quiet", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/jwtauth", "admin/remote", "runtime/event", "runtime/store", "runtime/store/archive", "runtime/store/fsck", "runtime/worker", "runtime/workflow"}, required: true},
+	{packages: "cmd/flowctl/cli", module: []string{"cmd/flowctl/cli/internal/quiet", "internal/environ", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/jwtauth", "admin/remote", "runtime/event", "runtime/store", "runtime/store/archive", "runtime/store/fsck", "runtime/worker", "runtime/workflow"}, required: true},
 	{packages: "cmd/flowctl/conform", helper: true},
 	{packages: "cmd/flowctl/uitest/...", module: append(below("workflowtest"), "admin", "admin/console", "cmd/flowctl/uitest", "sqlitestore"), helper: true},
 	{packages: "cmd/flowctl", module: []string{"cmd/flowctl/cli", "sqlitestore", "redisstore"}, required: true},
@@ -118,7 +121,7 @@ var rules = []rule{
 // layers.
 func below(name string) []string {
 	order := []string{"workflow", "step", "shim", "worker", "workflowtest"}
-	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "runtime/schedule", "internal/cron", "internal/jsonschema", "internal/recent"}
+	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "runtime/schedule", "internal/cron", "internal/environ", "internal/jsonschema", "internal/recent"}
 	for _, lower := range order[:slices.Index(order, name)] {
 		under = append(under, "runtime/"+lower)
 	}

@@ -12,7 +12,11 @@ import (
 )
 
 // linkable contains the other modules that the runtime may link.
-var linkable = []string{"github.com/oklog/ulid/v2", "github.com/google/go-cmp"}
+var linkable = []string{"github.com/caarlos0/env/v11", "github.com/oklog/ulid/v2", "github.com/google/go-cmp"}
+
+// shared contains the packages of the module outside runtime that the runtime shares with the
+// generator, the admin service or the command.
+var shared = []string{"internal/cron", "internal/environ", "internal/jsonschema", "internal/recent", "internal/spelling"}
 
 // runtimePackages returns the packages of the runtime that a program may link. It omits test
 // helpers.
@@ -32,7 +36,7 @@ func runtimePackages(packages map[string]*goPackage) []string {
 func unwanted(pkg *goPackage) string {
 	p, isLocal := local(pkg.ImportPath)
 	switch {
-	case isLocal && !matches("runtime/...", p) && p != "internal/cron" && p != "internal/jsonschema" && p != "internal/recent": // the runtime shares these packages with the generator or the admin service
+	case isLocal && !matches("runtime/...", p) && !slices.Contains(shared, p):
 		return "it is above the runtime"
 	case isLocal:
 	case pkg.ImportPath == "database/sql": // ulid uses database/sql/driver, which is allowed because it contains only interfaces

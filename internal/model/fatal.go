@@ -6,6 +6,7 @@ import (
 	"go/types"
 
 	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 // fatal returns the error that fatal= names in the scope of fn's file. It reports a mistake and
@@ -80,7 +81,7 @@ func (b *builder) resolve(pos token.Pos, option string, ref directive.Reference)
 	}
 	if obj == nil || ref.Qualifier != "" && !obj.Exported() {
 		fix := "name a variable or type that implements error"
-		if near := directive.Nearest(ref.Name, errorNames(scope, b.Types.Scope(), ref.Qualifier != "")); near != "" {
+		if near := spelling.Nearest(ref.Name, errorNames(scope, b.Types.Scope(), ref.Qualifier != "")); near != "" {
 			fix = "did you mean " + near + "?"
 		}
 		b.report(ref.Pos, fmt.Sprintf("%s%s: there is no %s in %s", option, ref, ref.Name, where), fix)

@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/internal/dag"
 	"github.com/flowgen/flowgen/internal/directive"
 	"github.com/flowgen/flowgen/internal/name"
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 // Node is a step of a graph.
@@ -230,7 +231,7 @@ func (b *builder) nearStep(g *Graph, n *Node, called string) string {
 	if g.methods[called] != nil {
 		return "put //flow:step on method " + called
 	}
-	if near := directive.Nearest(called, names); near != "" {
+	if near := spelling.Nearest(called, names); near != "" {
 		return "did you mean " + near + "?"
 	}
 	for _, p := range g.workflow.Params {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/directive"
 	"github.com/flowgen/flowgen/internal/name"
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 const stepPath = runtimePath + "step"
@@ -198,7 +199,7 @@ func (b *builder) machineStep(m *Machine, d directive.Directive, option, id stri
 		names = append(names, s.Impl)
 	}
 	fix := "name one of " + strings.Join(names, ", ")
-	if near := directive.Nearest(id, names); near != "" {
+	if near := spelling.Nearest(id, names); near != "" {
 		fix = "did you mean " + near + "?"
 	} else if obj, _, _ := types.LookupFieldOrMethod(types.NewPointer(m.Type.Type()), true, b.Types, id); obj != nil {
 		if _, isMethod := obj.(*types.Func); isMethod {

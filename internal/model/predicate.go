@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 func (n *Node) predicateTitle() string {
@@ -21,7 +21,7 @@ func (b *builder) predicate(g *Graph, n *Node) *Predicate {
 	decl := g.methods[text.Value]
 	if decl == nil || b.Info.Defs[decl.Name] == nil {
 		fix := "write it: func (" + receiverOf(n) + ") " + text.Value + "() bool, with the results that it looks at as parameters"
-		if near := directive.Nearest(text.Value, g.methodNames()); near != "" {
+		if near := spelling.Nearest(text.Value, g.methodNames()); near != "" {
 			fix = "did you mean " + near + "?"
 		}
 		b.report(text.Pos, fmt.Sprintf("%s: type %s has no method %s, which if names", n.title(), g.Type.Name(), text.Value), fix)

@@ -6,6 +6,7 @@ import (
 	"go/types"
 
 	"github.com/flowgen/flowgen/internal/directive"
+	"github.com/flowgen/flowgen/internal/spelling"
 )
 
 // limitPath is the package that declares limits.
@@ -83,7 +84,7 @@ func (b *builder) limitNamed(pos token.Pos, ref directive.Reference) types.Objec
 			limits = append(limits, n)
 		}
 	}
-	if near := directive.Nearest(ref.Name, limits); near != "" {
+	if near := spelling.Nearest(ref.Name, limits); near != "" {
 		fix = "did you mean " + near + "?"
 	}
 	b.report(ref.Pos, fmt.Sprintf("uses=%s: there is no limit %s in %s", ref, ref.Name, where), fix)

@@ -7,7 +7,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/flowgen/flowgen/internal/environ"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // Config configures a worker. The zero value is the default.
@@ -15,51 +17,51 @@ type Config struct {
 	// Queues are the queues to serve. If Queues is empty, the worker serves the queue of each
 	// registered workflow and step, and "default". A queue that is named only by workflow.Queue
 	// must be listed.
-	Queues []string
+	Queues []string `env:"FLOWGEN_WORKER_QUEUES"`
 	// Concurrency bounds how many steps run at once. The default is 256.
-	Concurrency int
+	Concurrency int `env:"FLOWGEN_WORKER_CONCURRENCY" default:"256"`
 	// Grace is how long running steps may continue when the worker stops. The default is 10 s.
-	Grace time.Duration
+	Grace time.Duration `env:"FLOWGEN_WORKER_GRACE" default:"10s"`
 	// Heartbeat is the interval at which the worker renews its claims. The default is 5 s.
-	Heartbeat time.Duration
+	Heartbeat time.Duration `env:"FLOWGEN_WORKER_HEARTBEAT" default:"5s"`
 	// ClaimExpiry is the time after its last heartbeat at which a worker is considered dead. It
 	// must be at least twice Heartbeat. The default is 30 s.
-	ClaimExpiry time.Duration
+	ClaimExpiry time.Duration `env:"FLOWGEN_WORKER_CLAIM_EXPIRY" default:"30s"`
 	// RunBudget is how long a run may keep its slot on the worker while other runs wait for a slot.
 	// The default is 50 s.
-	RunBudget time.Duration
+	RunBudget time.Duration `env:"FLOWGEN_WORKER_RUN_BUDGET" default:"50s"`
 	// Recoveries is how many times the worker of a run may die without progress of the run before
 	// the run fails with the code "poisoned". The default is 5. With 1, the first death of a worker
 	// poisons every run that the worker owned. To separate the run that kills workers from the
 	// others, Recoveries must be at least 2.
-	Recoveries int
+	Recoveries int `env:"FLOWGEN_WORKER_RECOVERIES" default:"5"`
 	// Parked bounds how many branches of waiting runs are kept in memory. A branch takes about 13
 	// KB. The default is 5,000. Runs beyond the bound are replayed when they wake.
-	Parked int
+	Parked int `env:"FLOWGEN_WORKER_PARKED" default:"5000"`
 	// Runs bounds how many runs the worker executes at once, not counting runs that wait. The
 	// default is Concurrency, but at least 16. With a higher value, more runs wait for each other's
 	// steps.
-	Runs int
+	Runs int `env:"FLOWGEN_WORKER_RUNS"`
 	// MaxLogEvents and MaxLogBytes bound the log of a run. The defaults are 50,000 events and 50
 	// MB. A run whose log reaches a bound fails with the code "loglimit". Its context ends as after
 	// a cancel, and the run may use another fifth of the bound for cleanup and compensation. A
 	// long-lived run should continue as new before that; see workflow.ContinueAsNew and LogLength.
-	MaxLogEvents int
-	MaxLogBytes  int
+	MaxLogEvents int `env:"FLOWGEN_WORKER_MAX_LOG_EVENTS" default:"50000"`
+	MaxLogBytes  int `env:"FLOWGEN_WORKER_MAX_LOG_BYTES" default:"50MB" form:"size"`
 	// Capacity is this worker's capacity of local limits, by limit name; see limit.NewLocal. A
 	// limit without an entry does not bound the worker.
-	Capacity map[string]int
+	Capacity map[string]int `env:"FLOWGEN_WORKER_CAPACITY"`
 	// AtOnce bounds how many runs of a queue the worker executes at once, by queue name. Runs that
 	// execute a step in the queue count as well. A queue without an entry has no bound of its own.
 	// Priorities do not hold between queues with a bound and other queues.
-	AtOnce map[string]int
+	AtOnce map[string]int `env:"FLOWGEN_WORKER_AT_ONCE"`
 	// NoLocalStart disables local starts: runs that are started on the worker's own client then
 	// wait for a claim by any worker. By default this worker begins such runs at once while it has
 	// free capacity, which saves a claim, a commit and two round trips.
-	NoLocalStart bool
+	NoLocalStart bool `env:"FLOWGEN_WORKER_NO_LOCAL_START"`
 	// BlockedAfter is how long workflow code may run between two durable operations before the
 	// worker logs a warning. The default is 5 s.
-	BlockedAfter time.Duration
+	BlockedAfter time.Duration `env:"FLOWGEN_WORKER_BLOCKED_AFTER" default:"5s"`
 	// Logger is the worker's logger. The default is the client's logger.
 	Logger *slog.Logger
 	// BaseContext returns the parent of the contexts of steps. It is called once. The default is
@@ -67,21 +69,40 @@ type Config struct {
 	BaseContext func() context.Context
 	// Name identifies the worker for operators. The default consists of the host name and the
 	// process ID.
-	Name string
+	Name string `env:"FLOWGEN_WORKER_NAME"`
+}
+
+// ConfigFromEnv returns the configuration in the FLOWGEN_WORKER_* environment variables, which the
+// tags of the fields name. Fields without a variable are zero, and the program may change all
+// fields before it calls [New]. Errors are *[store.UnknownVariableError] and
+// *[store.VariableError], possibly joined.
+func ConfigFromEnv() (Config, error) {
+	var c Config
+	if err := environ.Load(&c); err != nil {
+		return Config{}, err
+	}
+	if d := c.withDefaults(nil); d.check() != nil {
+		return Config{}, &store.VariableError{
+			Name: "FLOWGEN_WORKER_CLAIM_EXPIRY", Value: d.ClaimExpiry.String(), What: fmt.Sprintf("is %v while FLOWGEN_WORKER_HEARTBEAT is %v", d.ClaimExpiry, d.Heartbeat),
+			Want: "at least twice the heartbeat", Err: d.check(),
+		}
+	}
+	return c, nil
+}
+
+// check returns an error if a field is out of range.
+func (c Config) check() error {
+	if c.ClaimExpiry < 2*c.Heartbeat {
+		return fmt.Errorf("ClaimExpiry %v is less than twice Heartbeat %v: a healthy worker would be considered dead", c.ClaimExpiry, c.Heartbeat)
+	}
+	return nil
 }
 
 func (c Config) withDefaults(client *slog.Logger) Config {
-	setDefault(&c.Grace, 10*time.Second)
-	setDefault(&c.Heartbeat, 5*time.Second)
-	setDefault(&c.ClaimExpiry, 30*time.Second)
-	setDefault(&c.RunBudget, 50*time.Second)
-	setDefault(&c.BlockedAfter, 5*time.Second)
-	setDefault(&c.Concurrency, 256)
-	setDefault(&c.Recoveries, 5)
-	setDefault(&c.Parked, 5_000)
-	setDefault(&c.MaxLogEvents, 50_000)
-	setDefault(&c.MaxLogBytes, 50_000_000)
-	setDefault(&c.Runs, max(c.Concurrency, 16))
+	environ.SetDefaults(&c)
+	if c.Runs <= 0 {
+		c.Runs = max(c.Concurrency, 16)
+	}
 	if c.Logger == nil {
 		c.Logger = client
 	}
@@ -90,12 +111,6 @@ func (c Config) withDefaults(client *slog.Logger) Config {
 		c.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
 	return c
-}
-
-func setDefault[T int | time.Duration](v *T, d T) {
-	if *v <= 0 {
-		*v = d
-	}
 }
 
 // ErrStopping is the cause of a step's context that ends because the worker is stopping.

@@ -58,8 +58,8 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	client, registry := (*flow.Client)(c).Engine(), &workflow.Registry{}
 	s, logger := client.Store(), client.Logger()
 	cfg = cfg.withDefaults(logger)
-	if cfg.ClaimExpiry < 2*cfg.Heartbeat {
-		panic(fmt.Sprintf("worker: New: ClaimExpiry %v is less than twice Heartbeat %v: a healthy worker would be considered dead", cfg.ClaimExpiry, cfg.Heartbeat))
+	if err := cfg.check(); err != nil {
+		panic("worker: New: " + err.Error())
 	}
 	failures := outage.New(cfg.Logger, slog.String("worker", cfg.Name), 7*min(cfg.Heartbeat, 5*time.Second)+time.Second)
 	e := &env{

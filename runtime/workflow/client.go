@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flowgen/flowgen/internal/environ"
 	"github.com/flowgen/flowgen/internal/recent"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
@@ -22,12 +23,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Default limits of the size of a stored payload, in bytes. Payloads are arguments, results,
-// messages and recorded values.
-const (
-	DefaultMaxPayload  = 2 << 20   // larger payloads are refused
-	defaultWarnPayload = 256 << 10 // larger payloads are logged
-)
+// DefaultMaxPayload is the default of ClientConfig.MaxPayload in bytes. Payloads are arguments,
+// results, messages and recorded values.
+const DefaultMaxPayload = 2 << 20
 
 // ErrClientClosed is the error of calls on a closed client.
 var ErrClientClosed = errors.New("workflow: client is closed")
@@ -36,12 +34,24 @@ var ErrClientClosed = errors.New("workflow: client is closed")
 type ClientConfig struct {
 	// MaxPayload is the size in bytes above which payloads are refused. Zero means
 	// [DefaultMaxPayload].
-	MaxPayload int
+	MaxPayload int `env:"FLOWGEN_CLIENT_MAX_PAYLOAD" default:"2MiB" form:"size"`
 	// WarnPayload is the size in bytes above which payloads are logged. Zero means
 	// 256 KiB.
-	WarnPayload int
+	WarnPayload int `env:"FLOWGEN_CLIENT_WARN_PAYLOAD" default:"256KiB" form:"size"`
 	// Logger is the logger of the client and of its workers. Nil means slog.Default().
 	Logger *slog.Logger
+}
+
+// ClientConfigFromEnv returns the configuration in the FLOWGEN_CLIENT_* environment variables, which
+// the tags of the fields name. Fields without a variable are zero, and the program may change all
+// fields before it calls [NewClient]. Errors are *[store.UnknownVariableError] and
+// *[store.VariableError], possibly joined.
+func ClientConfigFromEnv() (ClientConfig, error) {
+	var c ClientConfig
+	if err := environ.Load(&c); err != nil {
+		return ClientConfig{}, err
+	}
+	return c, nil
 }
 
 // Client starts and follows runs on a store. It is safe for concurrent use.
@@ -67,7 +77,8 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 	logger := cmp.Or(cfg.Logger, slog.Default())
 	c := &client{store: s, logger: logger, outage: outage.New(logger, slog.String("by", "client"), 4*persistMost)}
 	c.logs = recent.New[RunID, followedLog](mostFollowed)
-	c.limits = flow.Limits{Max: cmp.Or(max(cfg.MaxPayload, 0), DefaultMaxPayload), Warn: cmp.Or(max(cfg.WarnPayload, 0), defaultWarnPayload), Logger: logger}
+	environ.SetDefaults(&cfg)
+	c.limits = flow.Limits{Max: cfg.MaxPayload, Warn: cfg.WarnPayload, Logger: logger}
 	c.face = Client(flow.NewClient(c))
 	return &c.face
 }
