@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -23,6 +24,7 @@ type session struct {
 	expires    int64
 	up         int64 // value of partition.up when the lease was renewed
 	recovering bool
+	data       []byte // for operators; see store.SessionDataStore
 
 	owned  list[*run]
 	unread map[*run]struct{} // owned runs with items in their inboxes
@@ -222,4 +224,44 @@ func (s *Store) enterPartition(ctx context.Context, number int) (*partition, err
 		return nil, fmt.Errorf("partition %d of %d does not exist", number, len(s.parts))
 	}
 	return s.parts[number], nil
+}
+
+var _ store.SessionDataStore = (*Store)(nil)
+
+// SetSessionData stores the data of a session until the session ends.
+func (s *Store) SetSessionData(ctx context.Context, partition int, id store.SessionID, body []byte) error {
+	p, err := s.enterPartition(ctx, partition)
+	if err == nil {
+		err = store.CheckSessionData(body)
+	}
+	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		var l *session
+		if l, err = p.live(id); err == nil {
+			l.data = bytes.Clone(body)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("set data of session %s: %w", id, err)
+	}
+	return nil
+}
+
+// SessionData returns the data of the sessions of a partition.
+func (s *Store) SessionData(ctx context.Context, partition int) ([]store.SessionData, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, fmt.Errorf("read data of sessions: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []store.SessionData
+	for _, l := range p.sessions {
+		if len(l.data) > 0 {
+			all = append(all, store.SessionData{Lease: p.lease(l), Body: bytes.Clone(l.data)})
+		}
+	}
+	slices.SortFunc(all, func(a, b store.SessionData) int { return cmp.Compare(a.Session, b.Session) })
+	return all, nil
 }

@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -201,18 +203,20 @@ func (s *Store) addFleet(p *partition, a answer, sessions []store.FleetSession, 
 
 // fleetSession decodes one session in the answer of a partition.
 func fleetSession(p *partition, a answer) store.FleetSession {
-	f := store.FleetSession{
-		Lease: store.Lease{
-			Session: store.SessionID(a.text(0)), Partition: p.number, Worker: a.text(1), Fingerprint: a.text(3), Expires: a.time(6),
-			TTL: time.Duration(parseNumber(a.text(2))) * time.Millisecond, Recovering: a.text(5) != "",
-		},
-		Owned: int(a.number(7)),
-	}
+	f := store.FleetSession{Lease: leaseOf(p, a), Owned: int(a.number(7))}
 	names, _ := unpackTexts(a.text(4)) // if the names are damaged, the session is shown without names
 	for _, name := range names {
 		f.Routes = append(f.Routes, parseRoute(name))
 	}
 	return f
+}
+
+// leaseOf decodes the lease of a session in the answer of a partition.
+func leaseOf(p *partition, a answer) store.Lease {
+	return store.Lease{
+		Session: store.SessionID(a.text(0)), Partition: p.number, Worker: a.text(1), Fingerprint: a.text(3), Expires: a.time(6),
+		TTL: time.Duration(parseNumber(a.text(2))) * time.Millisecond, Recovering: a.text(5) != "",
+	}
 }
 
 // routeLoad decodes one route in the answer of a partition.
@@ -223,4 +227,47 @@ func routeLoad(a answer, inexact bool) store.RouteLoad {
 	}
 	l.Parked = max(int(a.number(2))-l.Ready-l.Waiting-l.Owned-l.Blocked, 0)
 	return l
+}
+
+var _ store.SessionDataStore = (*Store)(nil)
+
+// SetSessionData stores the data of a session until the session ends, with one command.
+func (s *Store) SetSessionData(ctx context.Context, partition int, id store.SessionID, body []byte) error {
+	p, err := s.enterPartition(ctx, partition)
+	if err == nil {
+		err = store.CheckSessionData(body)
+	}
+	if err == nil {
+		c := &call{script: scriptSetSessionData, p: p, keys: []string{p.session(sessionCode(id))}, args: []any{body}, size: len(body)}
+		if err = s.do(ctx, c); err == nil && c.answer().word() != "ok" {
+			s.findings(p, c.answer().texts(1))
+			err = store.ErrExpired
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("set data of session %s: %w", id, err)
+	}
+	return nil
+}
+
+// SessionData returns the data of the sessions of a partition, with one command.
+func (s *Store) SessionData(ctx context.Context, partition int) ([]store.SessionData, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, fmt.Errorf("read data of sessions: %w", err)
+	}
+	c := &call{script: scriptSessionData, p: p, keys: []string{p.leases()}}
+	if err := s.do(ctx, c); err != nil {
+		return nil, fmt.Errorf("read data of sessions: %w", err)
+	}
+	a := c.answer()
+	sessions := a[min(1, len(a)):][:a.number(0)]
+	s.findings(p, a.texts(1+len(sessions)))
+	var all []store.SessionData
+	for _, one := range sessions {
+		values, _ := one.([]any)
+		all = append(all, store.SessionData{Lease: leaseOf(p, values), Body: []byte(answer(values).text(7))})
+	}
+	slices.SortFunc(all, func(a, b store.SessionData) int { return cmp.Compare(a.Session, b.Session) })
+	return all, nil
 }

@@ -284,7 +284,17 @@ var fleetSchema = []string{
 		PRIMARY KEY (queue, workflow, session)
 	) STRICT, WITHOUT ROWID`,
 	`CREATE INDEX serves_session ON serves (session)`,
+
+	createSessionData,
 }
+
+// session_data contains the data of sessions for operators. Releases that do not know the table
+// leave the rows of ended sessions, which the next write removes: see setSessionData. The table is
+// added to files of these releases.
+const createSessionData = `CREATE TABLE IF NOT EXISTS session_data (
+	session INTEGER PRIMARY KEY,
+	body    BLOB NOT NULL
+) STRICT`
 
 // limitSchema contains the limits, their limiter queues, and the shares of fairness keys.
 var limitSchema = []string{
@@ -431,7 +441,7 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 		return err
 	}
 	if version == schemaVersion {
-		return nil
+		return addSessionData(ctx, c)
 	}
 	return c.Immediate(ctx, func() error {
 		version, err := inspectFile(c, path)
@@ -440,6 +450,19 @@ func prepareFile(ctx context.Context, c *conn, path string) error {
 		}
 		return c.execAll(schema)
 	})
+}
+
+// addSessionData adds the table of session data to a file that does not have it.
+func addSessionData(ctx context.Context, c *conn) error {
+	var n int64
+	err := db.Retry(ctx, func() (err error) {
+		n, err = c.number(`SELECT count(*) FROM sqlite_schema WHERE name = 'session_data'`)
+		return err
+	})
+	if err != nil || n > 0 {
+		return err
+	}
+	return c.Immediate(ctx, func() error { return c.ExecOnce(createSessionData) })
 }
 
 // execAll executes statements without caching them.

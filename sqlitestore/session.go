@@ -331,3 +331,61 @@ func (t *tx) wakeAgain() error {
 		route = next
 	}
 }
+
+var _ store.SessionDataStore = (*Store)(nil)
+
+// SetSessionData stores the data of a session until the session ends.
+func (s *Store) SetSessionData(ctx context.Context, partition int, id store.SessionID, body []byte) error {
+	err := s.enterPartition(ctx, partition)
+	if err == nil {
+		err = store.CheckSessionData(body)
+	}
+	if err == nil {
+		_, err = perform(ctx, s, func(t *tx) (struct{}, error) { return struct{}{}, t.setSessionData(id, body) })
+	}
+	if err != nil {
+		return fmt.Errorf("set data of session %s: %w", id, err)
+	}
+	return nil
+}
+
+// setSessionData also removes the data of ended sessions.
+func (t *tx) setSessionData(id store.SessionID, body []byte) error {
+	l, err := t.live(id)
+	if err != nil {
+		return err
+	}
+	if err := t.exec(`DELETE FROM session_data WHERE session NOT IN (SELECT id FROM sessions)`); err != nil {
+		return err
+	}
+	if len(body) == 0 {
+		return t.exec(`DELETE FROM session_data WHERE session = +?`, l.id)
+	}
+	return t.exec(`INSERT INTO session_data (session, body) VALUES (?, ?) ON CONFLICT (session) DO UPDATE SET body = excluded.body`, l.id, body)
+}
+
+// SessionData returns the data of the sessions.
+func (s *Store) SessionData(ctx context.Context, partition int) ([]store.SessionData, error) {
+	err := s.enterPartition(ctx, partition)
+	var all []store.SessionData
+	if err == nil {
+		err = s.read(ctx, func(c *conn) error {
+			all = nil
+			return c.query(`SELECT s.name, s.worker, s.program, s.expires, s.ttl, s.reason IS NOT NULL, d.body
+				FROM session_data d JOIN sessions s ON s.id = d.session ORDER BY s.name`, func(r row) error {
+				all = append(all, store.SessionData{
+					Lease: store.Lease{
+						Session: store.SessionID(r.ColumnText(0)), Worker: r.ColumnText(1), Fingerprint: r.ColumnText(2),
+						Expires: timeOf(r.ColumnInt64(3)), TTL: time.Duration(r.ColumnInt64(4)), Recovering: r.ColumnBool(5),
+					},
+					Body: blob(r, 6),
+				})
+				return nil
+			})
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read data of sessions: %w", err)
+	}
+	return all, nil
+}

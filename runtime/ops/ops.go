@@ -12,6 +12,7 @@
 // Reading order:
 //
 //   - [Client.Fleet]: workers, and the runs that wait for them
+//   - [Client.Rates]: throughput of the workers and latencies of steps
 //   - [Client.Catalog]: the workflows that workers have registered
 //   - [Client.FailureGroups]: runs that have failed, are retried or are blocked, by reason
 //   - [Client.Limits]: configuration and use of limits

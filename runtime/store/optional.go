@@ -283,3 +283,34 @@ type StepDataStore interface {
 	// StepData returns the step data of a run by key. It may be empty.
 	StepData(ctx context.Context, run event.RunID) (map[string][]byte, error)
 }
+
+// SessionDataStore is a store that keeps data of a session for operators, such as the rates of its
+// worker. The data are not part of any log. The store removes them with the session, so that the
+// data of a dead worker disappear.
+type SessionDataStore interface {
+	// SetSessionData stores body as the data of a session and replaces the previous data. An empty
+	// body removes the data. SetSessionData does not renew the lease. It returns ErrExpired and
+	// writes nothing if the session has ended or is being recovered, and an *InvalidError if
+	// CheckSessionData refuses body.
+	SetSessionData(ctx context.Context, partition int, session SessionID, body []byte) error
+	// SessionData returns the sessions of a partition that have data, in the order of their IDs. The
+	// lease of a session may have expired: see Lease.Live.
+	SessionData(ctx context.Context, partition int) ([]SessionData, error)
+}
+
+// SessionData is the data of a session.
+type SessionData struct {
+	Lease
+	Body []byte
+}
+
+// MaxSessionData is the maximum size of the data of a session, in bytes.
+const MaxSessionData = 8 << 10
+
+// CheckSessionData returns an *InvalidError if body is larger than MaxSessionData.
+func CheckSessionData(body []byte) error {
+	if len(body) > MaxSessionData {
+		return tooLong("data of a session", string(body), MaxSessionData)
+	}
+	return nil
+}

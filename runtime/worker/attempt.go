@@ -26,6 +26,7 @@ import (
 type attempt struct {
 	id       uint64    // ID in the state of the run
 	deadline time.Time // the earliest deadline of the attempt, of the run and of WithTimeout
+	began    time.Time // by the clock of the meter
 
 	steps   *steps
 	by      attempting // the run that executes the step
@@ -216,6 +217,9 @@ func (a *attempt) conclude(out runloop.Outcome) {
 	}
 	out.Stopped = out.Failure != nil && (errors.Is(cause, ErrStopping) || s.stopping.Load() && s.base.Err() != nil)
 	a.finish(func() {
+		if !out.Stopped {
+			a.measure()
+		}
 		a.outcome = out
 		a.by.attempted(a)
 	})
@@ -240,6 +244,7 @@ func (a *attempt) abandon(cause *runloop.TimeoutError) {
 		s.log.Error("a step ignores its context: the worker abandons it, and its code is still running", "run", a.info.Run, "step", a.info.Step,
 			"attempt", a.info.Number, "timeout", cause.After, "stack", stackOf("flowgen_run", string(a.info.Run)))
 		err := fmt.Errorf("%w, and %v later its code had not ended: it must watch its context", cause, s.cfg.Grace)
+		a.measure()
 		a.outcome = runloop.Failed(err, event.CodeTimeout)
 		a.by.attempted(a)
 	})

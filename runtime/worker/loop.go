@@ -44,6 +44,7 @@ type runLoop struct {
 	started refs.Map[attempt] // attempts that were started and have not ended, by ID
 	labels  *attemptLabels    // labels of the last attempt
 	start   *localstart.Start // the local start that creates the run; nil if the run exists
+	fresh   bool              // whether the log contained only its first frame when the run was claimed
 }
 
 // newRunLoop returns the inputs of a new run loop. start is the local start that creates the run; it is
@@ -88,6 +89,7 @@ func (t *runLoop) deliver(in runloop.Input) {
 			in = runloop.Input{Kind: runloop.Evict} // another run loop owns the run under another claim, so this claim is over
 			break
 		}
+		t.fresh = in.Claim.N == 1
 		t.setName(in.Claim.Route.Workflow)
 	case runloop.Ended:
 		t.started.Delete(in.Attempt)
@@ -107,6 +109,7 @@ func (t *runLoop) answered(c *runloop.Commit) (claim uint64) {
 	if c.Answer.Err != nil {
 		return claim
 	}
+	t.measure(c)
 	if c.Req.Frame != nil && t.unbegun.Load() != nil {
 		t.unbegun.Store(nil)
 	}
@@ -180,7 +183,7 @@ func (t *runLoop) launch(a *runloop.Action) {
 	fn, _ := t.params.Code.Step(op.Name) // the state has checked that the step exists
 	s := &attempt{
 		id: a.Attempt, deadline: b.Deadline, steps: t.steps, by: &t.inputs, run: t.id, fence: claim.Fence,
-		lease: t.leases[claim.Partition], session: claim.Session, fn: fn, op: op,
+		lease: t.leases[claim.Partition], session: claim.Session, fn: fn, op: op, began: t.meter.Now(),
 	}
 	s.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: b.Number, Ref: b.Ref, Tags: spec.Tags, Log: t.id, LogKey: op.Key}
 	if c := flow.PlanOf(op).Caller; c != nil {

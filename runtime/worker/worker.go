@@ -20,6 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/internal/permits"
+	"github.com/flowgen/flowgen/runtime/internal/rates"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
@@ -64,7 +65,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	failures := outage.New(cfg.Logger, slog.String("worker", cfg.Name), 7*min(cfg.Heartbeat, 5*time.Second)+time.Second)
 	e := &env{
 		cfg: cfg, store: outage.Watch(s, failures), clock: s.Clock(), log: cfg.Logger, base: context.Background(), chance: rand.Float64,
-		recheck: recheck, waitMost: waitMost, obeys: hardStop,
+		meter: rates.NewMeter(time.Now), recheck: recheck, waitMost: waitMost, obeys: hardStop,
 	}
 	if cfg.BaseContext != nil {
 		e.base = cfg.BaseContext()
@@ -160,6 +161,7 @@ func (w *Worker) run(ctx context.Context) error {
 // partition creates the parts that exist for each partition.
 func (w *Worker) partition() {
 	told := &sync.Map{}
+	publisher := &ratePublisher{env: w.env, outage: w.outage, session: func() store.SessionID { return w.leases[ratePartition].Current() }}
 	for p := range w.store.Partitions() {
 		relay := outbox.New(outbox.Params{
 			Store: w.store, Clock: w.clock, Log: w.log, Activity: w.activity, Partition: p, Name: w.cfg.Name, Heartbeat: w.cfg.Heartbeat,
@@ -174,6 +176,9 @@ func (w *Worker) partition() {
 				w.logRestored(p, answer.Restored)
 				w.loop.unbounded.look(ctx, p)
 				look.look(ctx, answer.Unserved)
+				if p == ratePartition {
+					publisher.publish(ctx)
+				}
 			},
 		})
 		w.outboxes, w.leases = append(w.outboxes, relay), append(w.leases, l)
@@ -282,6 +287,7 @@ type env struct {
 	damage   store.DamageTeller // nil if the store reports no damage
 	base     context.Context    // parent of the contexts of steps
 	activity *activity.Counter  // nil except in a test kit
+	meter    *rates.Meter       // counts runs and steps for operators
 	chance   func() float64     // returns a random number in [0, 1)
 
 	// These bounds have other values only in tests and in the test kit.

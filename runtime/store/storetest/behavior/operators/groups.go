@@ -17,6 +17,7 @@ var Groups = []suite.Group{
 	{Behaviors: suite.Tests(listBehaviors, budgetBehaviors, labelBehaviors), Needs: suite.Has[store.Lister]},
 	{Behaviors: suite.Tests(auditBehaviors), Needs: suite.Has[store.Auditor]},
 	{Behaviors: suite.Tests(stepDataBehaviors), Needs: suite.Has[store.StepDataStore]},
+	{Behaviors: suite.Tests(sessionDataBehaviors), Needs: suite.Has[store.SessionDataStore]},
 	{Behaviors: suite.Tests(failureGroupBehaviors), Needs: suite.Has[store.FailureGroupLister]},
 	{Behaviors: suite.Tests(listFailureGroupBehaviors), Needs: all(suite.Has[store.FailureGroupLister], suite.Has[store.Lister])},
 	{Behaviors: suite.Tests(entryBehaviors, catalogBehaviors, journalBehaviors, viewBehaviors), Needs: suite.Has[store.Entries]},
