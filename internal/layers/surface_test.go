@@ -52,7 +52,7 @@ func TestSurface_MentionsNoInternalType(t *testing.T) {
 
 // mostInWorkflow is the maximum number of exported names in package workflow, including methods.
 // Operations of operators belong in package ops.
-const mostInWorkflow = 320
+const mostInWorkflow = 330
 
 func TestSurface_OfWorkflowStaysSmall(t *testing.T) {
 	loaded, err := packages.Load(&packages.Config{

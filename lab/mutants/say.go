@@ -95,7 +95,7 @@ var sayMutants = []Mutant{
 	working("engine/workflow/token-twice", "a run holds one token twice", "runtime/workflow/hook.go",
 		"if b.Holds(token) {", "if false {", inMemory("TestFLOW6_ARunOpensATokenAgainThatItHasClosed")).in("runtime/promises/questions"),
 	working("engine/workflow/token-name", "the token of one hook resumes another", "runtime/workflow/resume.go",
-		`name != "" && was != name`, "false", inMemory("TestFLOW6_AnUnknownOrClosedTokenIsATypedError")).in("runtime/promises/questions"),
+		`call.Name != "" && was != call.Name`, "false", inMemory("TestFLOW6_AnUnknownOrClosedTokenIsATypedError")).in("runtime/promises/questions"),
 	working("engine/workflow/key", "what is sent with a key arrives each time", "runtime/workflow/topic.go",
 		`return event.ItemID(kind + strconv.Quote(name) + ":" + key), true`, `return event.NewItemID(), strconv.Quote(kind+name+key) != ""`,
 		inMemory("TestFLOW6_AnIdempotencyKeyDeliversOnceWhoeverSends")).in("runtime/promises/questions"),

@@ -19,10 +19,10 @@ import (
 
 // serve starts a worker in this process. It returns a client, and a function that stops the worker
 // and waits until it has ended.
-func serve(archive *steps.Archive, bank *steps.Bank, courier *steps.Courier) (client *workflow.Client, stop func()) {
+func serve(archive *steps.Archive, bank *steps.Bank, courier *steps.Courier, interceptors ...workflow.Interceptor) (client *workflow.Client, stop func()) {
 	st := memstore.New()
 	client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
-	w := worker.New(client, worker.Config{})
+	w := worker.New(client, worker.Config{Interceptors: interceptors})
 	steps.Register(w, archive, bank, courier) // generated function
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)

@@ -24,6 +24,7 @@ import (
 type Call struct {
 	RunID      workflow.RunID
 	WorkflowID string // workflow ID of the run; empty: none
+	Workflow   string // stored name of the workflow; empty if an earlier version of the runtime has requested a step on another queue
 	Step       string // stored name of the step
 	Key        string // key of the step within the run
 	Attempt    int    // number of the attempt, from 1
@@ -36,7 +37,7 @@ func Current(ctx context.Context) (Call, bool) {
 	if a == nil {
 		return Call{}, false
 	}
-	return Call{RunID: a.Run, WorkflowID: a.WorkflowID, Step: a.Step, Key: a.Key, Attempt: a.Number, Tags: maps.Clone(a.Tags)}, true
+	return Call{RunID: a.Run, WorkflowID: a.WorkflowID, Workflow: a.Workflow, Step: a.Step, Key: a.Key, Attempt: a.Number, Tags: maps.Clone(a.Tags)}, true
 }
 
 func current(ctx context.Context, what string) *attempt.Attempt {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -66,7 +67,8 @@ type steps struct {
 	client flow.Engine
 	slots  *slots
 
-	timeouts *timeouts
+	timeouts     *timeouts
+	interceptors interceptors
 
 	mu   sync.Mutex
 	all  map[*attempt]struct{}
@@ -139,7 +141,7 @@ func callStep(ctx context.Context, fn flow.StepFunc, judge func(error) runloop.O
 	*out = runloop.Outcome{Gone: true} // remains if the code calls runtime.Goexit
 	defer func() {
 		if r := recover(); r != nil {
-			*out = runloop.Panicked(fmt.Sprintf("panic: %v", r))
+			*out = runloop.Panicked(fmt.Sprintf("panic: %v", r), debug.Stack())
 		}
 	}()
 	payload, err := fn(ctx, args)
@@ -154,6 +156,9 @@ func callStep(ctx context.Context, fn flow.StepFunc, judge func(error) runloop.O
 func (a *attempt) judge(err error) runloop.Outcome {
 	if a.leaves(err) {
 		return runloop.Outcome{Pending: true}
+	}
+	if p, ok := errors.AsType[*at.PanicError](err); ok {
+		return runloop.Panicked(p.Error(), p.Stack)
 	}
 	return runloop.Judge(err, a.plan().Spec.Fatal)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/internal/environ"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // Config configures a worker. The zero value is the default.
@@ -67,6 +68,9 @@ type Config struct {
 	// BaseContext returns the parent of the contexts of steps. It is called once. The default is
 	// context.Background().
 	BaseContext func() context.Context
+	// Interceptors wrap the code of workflows and the attempts of steps. Each must be a
+	// workflow.CodeInterceptor or a step.Interceptor. The first one is the outermost.
+	Interceptors []workflow.Interceptor
 	// Name identifies the worker for operators. The default consists of the host name and the
 	// process ID.
 	Name string `env:"FLOWGEN_WORKER_NAME"`

@@ -185,12 +185,15 @@ func (t *runLoop) launch(a *runloop.Action) {
 		id: a.Attempt, deadline: b.Deadline, steps: t.steps, by: &t.inputs, run: t.id, fence: claim.Fence,
 		lease: t.leases[claim.Partition], session: claim.Session, fn: fn, op: op, began: t.meter.Now(),
 	}
-	s.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Step: op.Name, Key: op.Key, Number: b.Number, Ref: b.Ref, Tags: spec.Tags, Log: t.id, LogKey: op.Key}
+	s.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Workflow: spec.Workflow, Step: op.Name, Key: op.Key, Number: b.Number, Ref: b.Ref, Tags: spec.Tags, Log: t.id, LogKey: op.Key}
 	if c := flow.PlanOf(op).Caller; c != nil {
-		s.info.Run, s.info.WorkflowID, s.info.Key, s.info.Tags = c.Run, c.WorkflowID, c.Key, c.Tags
+		s.info.Run, s.info.WorkflowID, s.info.Workflow, s.info.Key, s.info.Tags = c.Run, c.WorkflowID, c.Workflow, c.Key, c.Tags
 	}
 	t.labels = labelsOf(t.labels, &s.info)
-	s.labels, s.info.Heart, s.info.Streams, s.info.Client, s.info.Hooks = t.labels, s, s, t.steps.client, s
+	s.labels, s.info.Heart, s.info.Streams, s.info.Logger, s.info.Client, s.info.Hooks = t.labels, s, s, t.log, t.steps.client, s
+	if c := &t.steps.interceptors; len(c.steps) > 0 && !event.Reserved(op.Name) && !event.Internal(s.info.Workflow) {
+		s.fn = c.aroundStep(fn)
+	}
 	t.started.Add(a.Attempt, s)
 	t.steps.launch(s)
 }

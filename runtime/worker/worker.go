@@ -51,7 +51,7 @@ type Worker struct {
 }
 
 // New returns a worker on the client's store. It panics if a field of the
-// configuration is out of range.
+// configuration is out of range, or an interceptor wraps nothing that a worker does.
 func New(c *workflow.Client, cfg Config) *Worker {
 	if c == nil {
 		panic("worker: New: the client is nil: create one with workflow.NewClient")
@@ -74,7 +74,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	e.io, e.cutOff = context.WithCancel(context.Background())
 	w := &Worker{env: e, outage: failures, registry: registry, code: (*flow.Registry)(registry), declares: true}
 	w.runs = newRuns(e)
-	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}, timeouts: newTimeouts(e.clock)}
+	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}, timeouts: newTimeouts(e.clock), interceptors: newInterceptors(cfg.Interceptors)}
 	w.executors = &executors{ready: newQueue[runnable]()}
 	w.claimer = newClaimer(e, w.runs, func(run event.RunID) *inputs { return newRunLoop(e, w.loop, run, nil) })
 	w.committer, w.loader = newCommitter(e, w.claimer.silent, w.claimer.adoptNext), newLoader(e)
@@ -127,7 +127,7 @@ func (w *Worker) run(ctx context.Context) error {
 	}
 	w.loop.params = runloop.Params{
 		Worker: w.cfg.Name, Build: w.build, Recoveries: w.cfg.Recoveries, QuarantineAfter: w.quarantineAfter(), RunBudget: w.cfg.RunBudget,
-		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Client: w.loop.client, Log: w.log, Serves: w.serves,
+		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Around: w.steps.interceptors.around, Client: w.loop.client, Log: w.log, Serves: w.serves,
 		Chance: w.chance, Unbounded: w.loop.unbounded.has,
 	}
 	w.partition()

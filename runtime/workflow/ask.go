@@ -112,8 +112,21 @@ func failureOf(err error) *event.Failure {
 // *[PayloadError]; or the error of ctx.
 func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) (A, error) {
 	a.declared()
-	var v A
 	h := of.target()
+	call := &ClientCall{Operation: OperationAsk, Name: a.name, Run: h.id}
+	if !h.c.intercepts() {
+		return a.ask(ctx, h, call, q, opts)
+	}
+	var v A
+	err := h.c.intercept(ctx, call, func(ctx context.Context) (err error) {
+		v, err = a.ask(ctx, h, call, q, opts)
+		return err
+	})
+	return v, err
+}
+
+func (a Ask[Q, A]) ask(ctx context.Context, h *Handle, to *ClientCall, q Q, opts []SendOption) (A, error) {
+	var v A
 	payload, err := h.c.limits.Encode(a.question(), q, false)
 	var run RunID
 	if err == nil {
@@ -122,6 +135,7 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 	if err != nil {
 		return v, fmt.Errorf("ask %s: %w", a.name, err)
 	}
+	to.Run = run
 	id, keyed := itemOf("ask "+a.name, opts)
 	call := &asking{reader: reader{c: h.c, run: run, what: a.reply(), stream: effects.AnswerStream(id)}, id: id}
 	got, err := call.ask(ctx, &event.Event{Type: event.AskReceived, Name: a.name, Payload: payload}, keyed)

@@ -40,6 +40,9 @@ type ClientConfig struct {
 	WarnPayload int `env:"FLOWGEN_CLIENT_WARN_PAYLOAD" default:"256KiB" form:"size"`
 	// Logger is the logger of the client and of its workers. Nil means slog.Default().
 	Logger *slog.Logger
+	// Interceptors wrap the starts, messages, payloads of hooks and questions that the client sends.
+	// Each must be a [ClientInterceptor]. The first one is the outermost.
+	Interceptors []Interceptor
 }
 
 // ClientConfigFromEnv returns the configuration in the FLOWGEN_CLIENT_* environment variables, which
@@ -67,15 +70,19 @@ type client struct {
 	hosts  hosts
 	outage *outage.Log
 	logs   *recent.Cache[RunID, followedLog]
+
+	interceptors clientInterceptors
 }
 
 // NewClient returns a client for the store. The caller must close the client before the store.
+// NewClient panics if an element of Interceptors is no [ClientInterceptor].
 func NewClient(s store.Store, cfg ClientConfig) *Client {
 	if s == nil {
 		panic("workflow: NewClient: the store is nil: open one, for example sqlitestore.Open(\"flows.db\")")
 	}
 	logger := cmp.Or(cfg.Logger, slog.Default())
 	c := &client{store: s, logger: logger, outage: outage.New(logger, slog.String("by", "client"), 4*persistMost)}
+	c.interceptors = newClientInterceptors(cfg.Interceptors)
 	c.logs = recent.New[RunID, followedLog](mostFollowed)
 	environ.SetDefaults(&cfg)
 	c.limits = flow.Limits{Max: cfg.MaxPayload, Warn: cfg.WarnPayload, Logger: logger}

@@ -85,14 +85,25 @@ func (d Definition[In, Out]) StartMany(ctx context.Context, c *Client, requests 
 	if err := in.Check(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", def.Name, err)
 	}
+	if in.intercepts() && !event.Internal(def.Name) && len(requests) > 0 {
+		return d.startThrough(ctx, in, requests)
+	}
+	return d.startAll(in, requests, func(int) context.Context { return ctx })
+}
+
+// startAll is StartMany without interceptors. contextOf returns the context of a request. The
+// requests are sent with the context of the last one.
+func (d Definition[In, Out]) startAll(in *client, requests []StartRequest[In], contextOf func(i int) context.Context) ([]Started[Out], error) {
+	def := d.def()
 	starts := make([]*localstart.Start, len(requests))
 	for i, req := range requests {
-		start, err := def.start(ctx, in, req.Input, req.Options)
+		start, err := def.start(contextOf(i), in, req.Input, req.Options)
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", def.Name, err)
 		}
 		starts[i] = start
 	}
+	ctx := contextOf(len(requests) - 1)
 	created, err := in.create(ctx, starts)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", def.Name, err)

@@ -22,7 +22,7 @@ func WantStarts(n int) (before int) {
 
 // ReplaySchedule replays the log of a schedule's run.
 func ReplaySchedule(c *Client, run RunID, events []event.Event) error {
-	program, short, _ := new(flow.Registry).Program(event.ScheduleRun, c.inner(), slog.Default())
+	program, short, _ := new(flow.Registry).Program(event.ScheduleRun, c.inner(), slog.Default(), nil)
 	r := replay.New(run, short, program, nil)
 	defer r.Close()
 	return r.Replay(events)

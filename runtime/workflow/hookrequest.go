@@ -284,11 +284,25 @@ func (c *Client) CallHook(ctx context.Context, token string, r HookRequest, opts
 	return call, nil
 }
 
-func (c *client) callHook(ctx context.Context, token string, r *HookRequest, opts []SendOption) (*HookCall, error) {
+// callHook delivers a request to a hook through the interceptors.
+func (c *client) callHook(ctx context.Context, token string, r *HookRequest, opts []SendOption) (call *HookCall, err error) {
+	to := &ClientCall{Operation: OperationHook}
+	if !c.intercepts() {
+		return c.callToken(ctx, to, token, r, opts)
+	}
+	err = c.intercept(ctx, to, func(ctx context.Context) (err error) {
+		call, err = c.callToken(ctx, to, token, r, opts)
+		return err
+	})
+	return call, err
+}
+
+func (c *client) callToken(ctx context.Context, to *ClientCall, token string, r *HookRequest, opts []SendOption) (*HookCall, error) {
 	h, err := c.openHook(ctx, token, 2)
 	if err != nil {
 		return nil, err
 	}
+	to.Name, to.Run = h.state.Name, h.run
 	record, err := decodeRecord(h.meta)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", h.run, err)

@@ -143,16 +143,26 @@ func (c *client) openHook(ctx context.Context, token string, chunks int) (*openH
 	return h, nil
 }
 
-// sendToHook delivers a payload or a failure to the hook with a token. It returns an error if the
-// hook has another name. An empty name matches any hook.
+// sendToHook delivers a payload or a failure to the hook with a token, through the interceptors. It
+// returns an error if the hook has another name. An empty name matches any hook.
 func (c *client) sendToHook(ctx context.Context, name, token string, e *event.Event, opts []SendOption) error {
+	call := &ClientCall{Operation: OperationHook, Name: name}
+	if !c.intercepts() {
+		return c.sendToken(ctx, call, token, e, opts)
+	}
+	return c.intercept(ctx, call, func(ctx context.Context) error { return c.sendToken(ctx, call, token, e, opts) })
+}
+
+func (c *client) sendToken(ctx context.Context, call *ClientCall, token string, e *event.Event, opts []SendOption) error {
 	h, err := c.openHook(ctx, token, 1)
 	if err != nil {
 		return err
 	}
-	if was := h.state.Name; name != "" && was != name {
+	was := h.state.Name
+	if call.Name != "" && was != call.Name {
 		return fmt.Errorf("the token is one of hook %s: %w", was, ErrHookNotFound)
 	}
+	call.Name, call.Run = was, h.run
 	id, keyed := itemOf("hook "+token, opts)
 	return c.deliverToHook(ctx, h, id, keyed, e, opts)
 }

@@ -165,13 +165,21 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 	if err := h.checkTopic(t.name); err != nil {
 		return err
 	}
+	call := &ClientCall{Operation: OperationSend, Name: t.name, Run: h.id}
+	if !h.c.intercepts() || event.Reserved(t.name) {
+		return t.send(ctx, h, call, v, opts)
+	}
+	return h.c.intercept(ctx, call, func(ctx context.Context) error { return t.send(ctx, h, call, v, opts) })
+}
+
+func (t Topic[T]) send(ctx context.Context, h *Handle, call *ClientCall, v T, opts []SendOption) error {
 	item, err := t.item(&h.c.limits, v, flow.Behalf(ctx), opts)
 	if err != nil {
 		return err
 	}
-	run, err := h.commandable(ctx, "send to")
+	call.Run, err = h.commandable(ctx, "send to")
 	if err == nil {
-		_, err = h.c.accept(ctx, run, item, false, time.Time{})
+		_, err = h.c.accept(ctx, call.Run, item, false, time.Time{})
 	}
 	if err != nil {
 		return fmt.Errorf("send to topic %s: %w", t.name, err)

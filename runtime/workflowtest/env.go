@@ -97,7 +97,7 @@ func newEnv(t testing.TB, opts []Option) *Env {
 		e.observer.Secret = secret
 	}
 	(*flow.Registry)(&e.registry).Observe(e.observer)
-	e.client = workflow.NewClient(&clientStore{Store: e.store, env: e}, workflow.ClientConfig{Logger: e.logger})
+	e.client = workflow.NewClient(&clientStore{Store: e.store, env: e}, workflow.ClientConfig{Logger: e.logger, Interceptors: e.options.clientInterceptors})
 	return e
 }
 

@@ -141,7 +141,7 @@ func (e *Env) blockedReason(run event.RunID) string {
 
 // replay runs the code of a workflow against a log. The caller must close the returned run.
 func (e *Env) replay(id event.RunID, name string, events []event.Event) (*replay.Run, error) {
-	program, short, ok := (*flow.Registry)(&e.registry).Program(name, (*flow.Client)(e.client).Engine(), discard)
+	program, short, ok := (*flow.Registry)(&e.registry).Program(name, (*flow.Client)(e.client).Engine(), discard, nil)
 	if !ok {
 		return nil, fmt.Errorf("workflow %s is not registered: pass the Env to the generated Register of its package", name)
 	}

@@ -49,7 +49,7 @@ func (e *Env) startIncarnation() {
 	e.lives++
 	l := &incarnation{env: e, number: e.lives, over: make(chan struct{})}
 	e.mu.Unlock()
-	cfg := worker.Config{Name: "worker", Logger: e.logger, Runs: 1 << 20, Concurrency: 1 << 16, BlockedAfter: blockedAfter}
+	cfg := worker.Config{Name: "worker", Logger: e.logger, Runs: 1 << 20, Concurrency: 1 << 16, BlockedAfter: blockedAfter, Interceptors: e.options.workerInterceptors}
 	if e.virtual() {
 		cfg.Heartbeat, cfg.ClaimExpiry = never, 2*never
 	}

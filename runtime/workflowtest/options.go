@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -17,6 +18,8 @@ type options struct {
 	patience time.Duration
 	quiet    bool // nothing is logged
 	queues   []string
+
+	clientInterceptors, workerInterceptors []workflow.Interceptor
 
 	explore exploration
 }
@@ -78,6 +81,22 @@ func WithPatience(d time.Duration) Option {
 // steps called with workflow.Queue.
 func WithQueues(names ...string) Option {
 	return func(o *options) { o.queues = append(o.queues, names...) }
+}
+
+// WithInterceptors makes the client of the Env and its workers use these interceptors, each of them
+// those that it implements an interface for.
+func WithInterceptors(all ...workflow.Interceptor) Option {
+	return func(o *options) {
+		for _, i := range all {
+			if _, ok := i.(workflow.ClientInterceptor); ok {
+				o.clientInterceptors = append(o.clientInterceptors, i)
+			}
+			_, code := i.(workflow.CodeInterceptor)
+			if _, attempts := i.(step.Interceptor); code || attempts {
+				o.workerInterceptors = append(o.workerInterceptors, i)
+			}
+		}
+	}
 }
 
 // State sets a function that returns the external effects of the workflow. An exploration calls f

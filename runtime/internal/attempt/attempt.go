@@ -4,6 +4,8 @@ package attempt
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 type Attempt struct {
 	Run        event.RunID
 	WorkflowID string
+	Workflow   string
 	Step       string
 	Key        string
 	Number     int
@@ -34,6 +37,8 @@ type Attempt struct {
 	Hooks HookOpener
 	// Transaction is taken while the attempt has an open transaction of package sqlstep.
 	Transaction Slot
+	// Logger is the logger of the worker.
+	Logger *slog.Logger
 	// Client is the flow.Engine of the worker, for the runtime's own steps.
 	Client any
 }
@@ -110,6 +115,15 @@ func From(ctx context.Context) *Attempt {
 	a, _ := ctx.Value(key{}).(*Attempt)
 	return a
 }
+
+// PanicError is the error that an interceptor receives if the code of the step has panicked.
+type PanicError struct {
+	Value any
+	Stack []byte // stack of the goroutine at the panic
+}
+
+// Error returns the text of the panic, without the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // FatalError is an error after which the step must not be attempted again.
 type FatalError struct{ Err error }

@@ -156,6 +156,7 @@ type remoteCall struct {
 	Retry      Retry             `json:"retry"`
 	Timeout    time.Duration     `json:"timeout"`
 	WorkflowID string            `json:"workflowID,omitempty"` // workflow ID of the calling run
+	Workflow   string            `json:"workflow,omitempty"`   // stored name of the workflow of the calling run
 	Tags       map[string]string `json:"tags,omitempty"`       // tags of the calling run
 }
 
@@ -165,7 +166,7 @@ type remoteCall struct {
 func (ctx Context) callRemote(p *StepPlan, key string, input []byte, same func(recorded []byte) string) (*replay.Op, error) {
 	b := ctx.Branch()
 	spec := b.Spec()
-	call, err := json.Marshal(remoteCall{Args: input, Retry: p.Retry, Timeout: p.Timeout, WorkflowID: spec.WorkflowID, Tags: spec.Tags})
+	call, err := json.Marshal(remoteCall{Args: input, Retry: p.Retry, Timeout: p.Timeout, WorkflowID: spec.WorkflowID, Workflow: spec.Workflow, Tags: spec.Tags})
 	if err != nil {
 		return nil, &PayloadError{What: p.Input, Err: err}
 	}
@@ -202,7 +203,7 @@ func stepProgram(spec *StepSpec) replay.Program {
 		}
 		own := b.Spec()
 		plan := &StepPlan{Spec: spec, Retry: call.Retry, Timeout: call.Timeout, Caller: &Caller{
-			Run: own.Parent, WorkflowID: call.WorkflowID, Key: own.ParentKey, Tags: call.Tags,
+			Run: own.Parent, WorkflowID: call.WorkflowID, Workflow: call.Workflow, Key: own.ParentKey, Tags: call.Tags,
 		}}
 		op := b.Step(s, spec.Name, b.Key(spec.Name), call.Args, plan, func([]byte) string { return "" })
 		if op.Failure == nil {

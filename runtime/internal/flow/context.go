@@ -55,6 +55,9 @@ func (ctx Context) Branch() *replay.Branch {
 	return ctx.b
 }
 
+// Is reports whether the context belongs to branch b.
+func (ctx Context) Is(b *replay.Branch) bool { return ctx.b == b }
+
 // Scope returns the scope with whose end the context ends.
 func (ctx Context) Scope() *replay.Scope { return ctx.s }
 

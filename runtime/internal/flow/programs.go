@@ -21,17 +21,22 @@ import (
 type boundProgram struct {
 	client  Engine
 	logger  *slog.Logger
+	around  *Around
 	execute replay.Program
 }
 
-// Program returns the code of a workflow, and the last element of the workflow's name.
-func (r *Registry) Program(name string, c Engine, logger *slog.Logger) (program replay.Program, short string, ok bool) {
+// Program returns the code of a workflow, and the last element of the workflow's name. around calls
+// the code of users' workflows; nil calls it directly.
+func (r *Registry) Program(name string, c Engine, logger *slog.Logger, around *Around) (program replay.Program, short string, ok bool) {
 	step, remote := event.StepOfRun(name)
 	r.mu.RLock()
 	w, s, losers := r.workflows[name], r.steps[step], r.observer.Losers
 	r.mu.RUnlock()
 	if w == nil && name == event.ScheduleRun {
 		w = &boundWorkflow{def: &DefinitionSpec{Name: name}, run: c.ScheduleCode()}
+	}
+	if event.Internal(name) {
+		around = nil
 	}
 	short = LastName(name)
 	switch {
@@ -47,7 +52,7 @@ func (r *Registry) Program(name string, c Engine, logger *slog.Logger) (program 
 		return standInProgram(w.standIn), short, true
 	}
 	shared := losers == nil
-	if p := w.program.Load(); shared && p != nil && p.client == c && p.logger == logger {
+	if p := w.program.Load(); shared && p != nil && p.client == c && p.logger == logger && p.around == around {
 		return p.execute, short, true
 	}
 	e := &Env{Limits: c.Limits(), Partitions: c.Store().Partitions(), Logger: logger, Children: cmp.Or(w.def.Children, DefaultChildren), Token: r.HookToken}
@@ -58,7 +63,7 @@ func (r *Registry) Program(name string, c Engine, logger *slog.Logger) (program 
 		if end := awaitPermits(b, s); end != nil {
 			return *end
 		}
-		payload, err := w.run(NewContext(b, s, e), input)
+		payload, err := execute(NewContext(b, s, e), around, w.run, input)
 		if losers != nil {
 			losers(name, b.Run().Losers())
 		}
@@ -71,7 +76,7 @@ func (r *Registry) Program(name string, c Engine, logger *slog.Logger) (program 
 		return replay.Ending{Type: event.RunCompleted, Payload: payload}
 	}
 	if shared {
-		w.program.Store(&boundProgram{c, logger, program})
+		w.program.Store(&boundProgram{c, logger, around, program})
 	}
 	return program, short, true
 }

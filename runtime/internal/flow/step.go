@@ -48,6 +48,7 @@ type StepPlan struct {
 type Caller struct {
 	Run        event.RunID
 	WorkflowID string
+	Workflow   string // empty if an earlier version of the runtime has requested the step
 	Key        string
 	Tags       map[string]string
 }

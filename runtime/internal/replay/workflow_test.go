@@ -30,7 +30,7 @@ func run(t *testing.T, code func(workflow.Context) (string, error)) (*replay.Run
 	reg := &flow.Registry{}
 	reg.BindWorkflow(def, code, flow.CodeOf[workflow.None](def, func(ctx flow.Context, _ workflow.None) (string, error) { return code(workflow.Context(ctx)) }))
 	client := (*flow.Client)(workflow.NewClient(noStore{}, workflow.ClientConfig{})).Engine()
-	program, short, ok := reg.Program("p.flow", client, slog.Default())
+	program, short, ok := reg.Program("p.flow", client, slog.Default(), nil)
 	if !ok {
 		t.Fatal("the workflow is not known")
 	}

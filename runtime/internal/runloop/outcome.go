@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -40,9 +39,9 @@ func Failed(err error, code string) Outcome {
 	return Outcome{Failure: f}
 }
 
-// Panicked returns the outcome of an attempt whose code has panicked, with the stack of the caller.
-func Panicked(text string) Outcome {
-	return Outcome{Failure: failure.Panicked(text, debug.Stack())}
+// Panicked returns the outcome of an attempt whose code has panicked.
+func Panicked(text string, stack []byte) Outcome {
+	return Outcome{Failure: failure.Panicked(text, stack)}
 }
 
 // Judge returns the outcome of an attempt that ended with err. fatal is the user's predicate for

@@ -33,7 +33,7 @@ func (s *State) goLive(events []event.Event, inbox []store.Item) {
 		s.executeUnserved(events, inbox)
 		return
 	}
-	program, short, ok := s.Code.Program(s.route.Workflow, s.Client, s.Log)
+	program, short, ok := s.Code.Program(s.route.Workflow, s.Client, s.Log, s.Around)
 	if !ok {
 		s.lose(&s.fence) // this worker does not serve the route
 		return

@@ -24,6 +24,7 @@ type Params struct {
 	MaxLogBytes     int
 
 	Code      *flow.Registry
+	Around    *flow.Around // calls the code of users' workflows; nil: directly
 	Client    flow.Engine
 	Log       *slog.Logger         // logger of the code
 	Serves    map[store.Route]bool // routes of the worker
