@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -31,12 +33,18 @@ type book struct {
 	owner      *session
 	due        time.Time
 	chunks     []string // bodies of the chunks that the run has published
+	answered   map[event.ItemID][]*effects.Answer
 	closing    bool
 	exempt     bool
 	canceled   bool // whether a cancel was accepted
+	overLimit  bool // whether the run uses more of its limit than the limit allows
 	recoveries int
-	blockers   map[bool]bool // versions of the code that could not replay the run
-	epochs     uint64
+
+	startWithin time.Duration // start deadline of the run; 0: none
+	mostEvents  int           // bound of the log
+	reached     reached
+	blockers    map[bool]bool // versions of the code that could not replay the run
+	epochs      uint64
 }
 
 // session is a session of a host.
@@ -48,7 +56,7 @@ type session struct {
 func (b *book) clone() *book {
 	c := *b
 	c.frames, c.ids, c.events, c.chunks = slices.Clip(b.frames), slices.Clip(b.ids), slices.Clip(b.events), slices.Clip(b.chunks)
-	c.inbox, c.accepted, c.blockers = slices.Clone(b.inbox), slices.Clone(b.accepted), nil
+	c.inbox, c.accepted, c.answered, c.blockers = slices.Clone(b.inbox), slices.Clone(b.accepted), maps.Clone(b.answered), nil
 	if c.place == store.StateOwned { // its worker dies
 		c.newFence()
 		c.place = store.StateReady
@@ -69,8 +77,9 @@ func (b *book) ended() bool { return b.place == store.StateEnded }
 
 // created returns the event that creates the run.
 func (b *book) created(now time.Time) *event.Event {
-	return &event.Event{Seq: 1, Type: event.RunCreated, Time: event.Instant(now), Payload: fmt.Appendf(nil, `{"in":%d}`, b.program.input),
-		Spec: &event.Spec{Workflow: b.program.workflow, Queue: "default"}}
+	p := b.program
+	return &event.Event{Seq: 1, Type: event.RunCreated, Time: event.Instant(now), Payload: fmt.Appendf(nil, `{"in":%d}`, p.input),
+		Spec: &event.Spec{Workflow: p.workflow, Queue: "default", Uses: p.uses, Whole: p.whole, StartWithin: b.startWithin}}
 }
 
 // create creates the run as a client does.
@@ -91,6 +100,7 @@ func (b *book) append(frame []byte, id event.CommitID) {
 		panic(fmt.Sprintf("a commit contains a frame that cannot be decoded: %v", err))
 	}
 	b.frames, b.ids, b.events = append(b.frames, frame), append(b.ids, id), append(b.events, f.Events...)
+	b.reached.log(b.events, len(f.Events))
 	b.bytes += len(frame)
 }
 
@@ -114,15 +124,22 @@ func (b *book) claimable(now time.Time, other bool) bool {
 	return false
 }
 
-// claim makes the session the owner of the run.
-func (b *book) claim(s *session, exemptFrom int) store.ClaimedRun {
+// claim makes the session the owner of the run. waited is the time at which the run began to wait
+// for its permits.
+func (b *book) claim(s *session, exemptFrom int, waited time.Time) store.ClaimedRun {
 	b.newFence()
 	b.place, b.owner = store.StateOwned, s
 	b.exempt = b.recoveries >= exemptFrom
-	return store.ClaimedRun{
+	c := store.ClaimedRun{
 		Run: b.run, Route: b.route(), Fence: b.fence, Recoveries: b.recoveries, N: uint64(len(b.frames)), Seq: b.seq(), Last: b.last(),
 		Bytes: b.bytes, Unread: len(b.inbox) > 0,
 	}
+	if len(b.program.uses) > 0 {
+		if c.LeftQueue = b.overLimit; !c.LeftQueue {
+			c.Waited = waited
+		}
+	}
+	return c
 }
 
 func (b *book) route() store.Route {
@@ -194,14 +211,9 @@ func (b *book) commit(c *store.Commit, by *session) store.Committed {
 	if c.Frame != nil {
 		b.append(c.Frame, c.CommitID)
 	}
-	for _, p := range c.Publish {
-		if !p.Close && p.Stream == effects.UserStream(stream.Name()) {
-			chunk, err := effects.DecodeChunk(p.Body)
-			if err != nil {
-				panic(err)
-			}
-			b.chunks = append(b.chunks, string(chunk.Value))
-		}
+	b.publish(c.Publish)
+	if c.Closing {
+		b.reached.count("the inbox was closed")
 	}
 	b.closing = c.Closing
 	if c.Progress {
@@ -210,6 +222,32 @@ func (b *book) commit(c *store.Commit, by *session) store.Committed {
 	b.exempt = c.Exempt.After(b.exempt, c.Progress)
 	b.apply(c, by)
 	return store.Committed{N: uint64(len(b.frames)), Unread: b.place == store.StateOwned && len(b.inbox) > 0}
+}
+
+// publish takes the chunks of the run's stream, and the answers to asks.
+func (b *book) publish(all []store.Publication) {
+	for _, p := range all {
+		switch {
+		case p.Close:
+		case p.Stream == effects.UserStream(stream.Name()):
+			chunk, err := effects.DecodeChunk(p.Body)
+			if err != nil {
+				panic(err)
+			}
+			b.chunks = append(b.chunks, string(chunk.Value))
+		case strings.HasPrefix(p.Stream, "a:"):
+			a, err := effects.DecodeAnswer(p.Body)
+			if err != nil {
+				panic(err)
+			}
+			b.answered[a.ID] = append(slices.Clip(b.answered[a.ID]), a)
+			if a.Refused {
+				b.reached.count("an ask was refused")
+			} else {
+				b.reached.count("an ask was answered")
+			}
+		}
+	}
 }
 
 // apply carries out the effect of a commit.
@@ -248,10 +286,10 @@ func (b *book) answers() (all []event.Event, ids []event.ItemID) {
 		}
 	}
 	for i := range b.events {
-		switch e := &b.events[i]; e.Type {
-		case event.ChildCreated:
+		switch e := &b.events[i]; {
+		case e.Type == event.ChildCreated:
 			add(event.Event{Type: event.ChildCompleted, Key: e.Key, Payload: childResult(e)}, fmt.Sprint("child", e.Seq))
-		case event.StepHookCreated:
+		case e.Type == event.StepHookCreated && b.program.answers:
 			sent := event.Event{Type: event.HookReceived, Token: e.Token, Payload: []byte("1")}
 			if e.Seq%2 == 0 {
 				sent.Payload, sent.Failure = nil, &event.Failure{Message: "refused", Code: event.CodeError}
@@ -273,30 +311,79 @@ func childResult(e *event.Event) []byte {
 
 // message returns the next message to the run.
 func (b *book) message() (e event.Event, id event.ItemID, ok bool) {
-	n := 0
+	n := b.sent('m')
+	return event.Event{Type: event.MessageReceived, Name: topic.Name(), Payload: []byte(strconv.Itoa(n + 1))}, event.ItemID(fmt.Sprint("m", n+1)), n < b.program.messages
+}
+
+// ask returns the next ask of the run.
+func (b *book) ask() (e event.Event, id event.ItemID, ok bool) {
+	n := b.sent('q')
+	return event.Event{Type: event.AskReceived, Name: question.Name(), Payload: []byte(strconv.Itoa(n + 1))}, event.ItemID(fmt.Sprint("q", n+1)), n < b.program.asks
+}
+
+// sent returns the number of accepted items of a kind.
+func (b *book) sent(kind byte) (n int) {
 	for _, item := range b.accepted {
-		if item[0] == 'm' {
+		if item[0] == kind {
 			n++
 		}
 	}
-	if n >= b.program.messages {
-		return e, "", false
-	}
-	return event.Event{Type: event.MessageReceived, Name: topic.Name(), Payload: []byte(strconv.Itoa(n + 1))}, event.ItemID(fmt.Sprint("m", n+1)), true
+	return n
 }
 
 // verify checks the log of a run that has ended: its result, its sequence numbers, and that each
 // accepted item was received in order, exactly once.
 func (b *book) verify() error {
 	last := &b.events[len(b.events)-1]
-	poisoned := last.Type == event.RunFailed && last.Failure.Code == event.CodePoisoned
-	if last.Type == event.RunCanceled && b.canceled {
-		return errors.Join(b.dense(), b.itemsInOrder())
-	}
-	if !poisoned && (last.Type != event.RunCompleted || string(last.Payload) != b.program.result) {
+	if !b.mayEnd(last) {
 		return fmt.Errorf("the run of %s ended with %s %s %v, want completed with %s", b.program.workflow, last.Type, last.Payload, last.Failure, b.program.result)
 	}
-	return errors.Join(b.dense(), b.itemsInOrder(), b.chunksInOrder())
+	if n := b.mostEvents + b.mostEvents/5 + 40; len(b.events) > n {
+		return fmt.Errorf("the log has %d events, its bound is %d", len(b.events), b.mostEvents)
+	}
+	return errors.Join(b.dense(), b.itemsInOrder(), b.chunksInOrder(), b.asksAnswered())
+}
+
+// mayEnd reports whether the run may end with the given event.
+func (b *book) mayEnd(last *event.Event) bool {
+	switch last.Type {
+	case event.RunCompleted:
+		return string(last.Payload) == b.program.result
+	case event.RunCanceled:
+		return b.canceled
+	case event.RunFailed:
+		switch last.Failure.Code {
+		case event.CodePoisoned:
+			return true
+		case event.CodeOverLimit:
+			return b.overLimit
+		case event.CodeLogLimit:
+			return b.has(b.seq(), func(e *event.Event) bool { return e.Type == event.CancelRequested && e.Failure != nil })
+		case event.CodeNotStarted:
+			return b.startWithin > 0 && !b.has(b.seq(), func(e *event.Event) bool { return e.Type == event.RunStarted })
+		}
+	}
+	return false
+}
+
+// asksAnswered checks that each ask was answered at most once, and that a completed run has answered
+// each ask that it has received.
+func (b *book) asksAnswered() error {
+	last := &b.events[len(b.events)-1]
+	for _, item := range b.accepted {
+		if item[0] != 'q' {
+			continue
+		}
+		all, odd := b.answered[item], item[1]%2 == 1
+		switch {
+		case len(all) == 0 && last.Type == event.RunCompleted && !slices.Contains(last.Unread, item):
+			return fmt.Errorf("ask %s has no answer and is not listed as unread", item)
+		case len(all) == 0:
+		case len(all) > 1, all[0].Refused != odd, !odd && all[0].Failure == nil && string(all[0].Payload) != string(item[1:]):
+			return fmt.Errorf("ask %s has %d answers, the first is %+v", item, len(all), all[0])
+		}
+	}
+	return nil
 }
 
 // chunksInOrder checks that each chunk was published once, in order.
@@ -341,7 +428,7 @@ func (b *book) itemsInOrder() error {
 		seen[item] = true
 	}
 	for _, item := range b.accepted {
-		if (item[0] == 'm' || item[0] == 'h') && !seen[item] {
+		if (item[0] == 'm' || item[0] == 'h' || item[0] == 'q' && len(b.answered[item]) == 0) && !seen[item] {
 			return fmt.Errorf("item %s was accepted, but it is neither in the log nor listed as unread", item)
 		}
 	}

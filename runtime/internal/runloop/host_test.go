@@ -3,9 +3,7 @@ package runloop_test
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -20,6 +18,7 @@ type host struct {
 	*world
 	name    string
 	other   bool // whether it has the other version of the code
+	serves  bool // whether it serves the route of the run
 	params  runloop.Params
 	state   runloop.State
 	mirror  *mirror // nil if no second State receives the same inputs
@@ -162,7 +161,9 @@ func (h *host) perform(actions []runloop.Action) {
 			h.returned++
 			h.freed()
 		case runloop.Release:
-			h.book.release(a.Fence)
+			if h.book.release(a.Fence); !h.serves {
+				h.book.reached.count("an unserved run was given back")
+			}
 		case runloop.Leave:
 			h.owned, leaves, h.kept = false, true, a.N > 0 && h.chance(2)
 			h.lined, h.begun, h.inflight = false, false, nil
@@ -263,6 +264,10 @@ func (h *host) mayStart(a *runloop.Action) {
 		h.failf("P6: an attempt is started although a later claim waits")
 	case !h.moment.Alive:
 		h.failf("P6: an attempt is started although the lease is not alive")
+	case !h.serves:
+		h.failf("P6: an attempt is started on a worker that does not serve the run")
+	case h.claim.LeftQueue && !h.book.has(h.confirmed, func(e *event.Event) bool { return e.Type == event.CancelRequested }):
+		h.failf("P6: an attempt of a run without permits is started before its cancel is durable")
 	case a.Begin.Run.Err() != nil:
 		h.failf("P6: an attempt is started although its outcome cannot be recorded: %v", a.Begin.Run.Err())
 	}
@@ -276,6 +281,9 @@ func (h *host) mayStart(a *runloop.Action) {
 func (h *host) maySend(a *runloop.Action) {
 	h.underClaim(a)
 	req := &a.Commit.Req
+	if h.book.program.whole && !h.claim.LeftQueue && req.Effect == store.EffectPark && req.Unused == store.UnusedNone && !h.begins(req) {
+		h.failf("P6: a run that has not begun parks with its permits")
+	}
 	switch {
 	case h.inflight != nil:
 		h.failf("P2: a commit is sent while another one is in flight")
@@ -296,9 +304,22 @@ func (h *host) maySend(a *runloop.Action) {
 		h.failf("P3: a frame cannot be decoded: %v", err)
 	}
 	h.bounded(f)
+	if ends := f.Events[len(f.Events)-1].Type.Terminal(); !h.serves && !ends {
+		h.failf("P6: a worker that does not serve the run commits %d events that do not end it", len(f.Events))
+	}
 	if req.First != h.confirmed+1 || req.Last != h.confirmed+uint64(len(f.Events)) || f.CommitID != req.CommitID || f.Prev != req.Prev {
 		h.failf("P3: a commit contains events %d to %d, %d in its frame, and %d is the last durable one", req.First, req.Last, len(f.Events), h.confirmed)
 	}
+}
+
+// begins reports whether the code of the run has begun when a commit is durable.
+func (h *host) begins(req *store.Commit) bool {
+	started := func(e *event.Event) bool { return e.Type == event.RunStarted }
+	if h.book.has(h.confirmed, started) || req.Frame == nil {
+		return h.book.has(h.confirmed, started)
+	}
+	f, err := event.DecodeFrame(req.Frame)
+	return err == nil && slices.ContainsFunc(f.Events, func(e event.Event) bool { return started(&e) })
 }
 
 // bounded checks the size of a commit.
@@ -450,60 +471,3 @@ func (h *host) failf(format string, args ...any) {
 
 // violation is a violated invariant.
 type violation string
-
-// line describes an action, for the trace and for comparisons.
-func line(a *runloop.Action) string {
-	var b strings.Builder
-	b.WriteString(ops[a.Op])
-	if a.Inbox || a.Claimed || a.N+a.Turn > 0 || a.Attempt > 0 || a.Err != nil || a.Fence.Epoch > 0 {
-		fmt.Fprintf(&b, " inbox=%t claimed=%t n=%d turn=%d attempt=%d err=%v fence=%d", a.Inbox, a.Claimed, a.N, a.Turn, a.Attempt, a.Err, a.Fence.Epoch)
-	}
-	if a.Op == runloop.Wake || a.Most > 0 {
-		fmt.Fprintf(&b, " most=%v due=%s looked=%s", a.Most, clock(a.Due), clock(a.Looked))
-	}
-	if a.Claim != nil {
-		fmt.Fprintf(&b, " under=%d", a.Claim.Fence.Epoch)
-	}
-	if c := a.Commit; c != nil {
-		r := &c.Req
-		fmt.Fprintf(&b, " commit=%s prev=%s %d-%d effect=%d due=%s status=%s consume=%d/%s progress=%t exempt=%d closing=%t create=%t why=%q", r.CommitID, r.Prev, r.First, r.Last,
-			r.Effect, clock(r.Due), r.Status, r.Consume, r.ConsumeLast, r.Progress, r.Exempt, r.Closing, c.Create, c.Why)
-		fmt.Fprintf(&b, " sum=%x", crc32.ChecksumIEEE(r.Frame))
-		if f, err := event.DecodeFrame(r.Frame); err == nil {
-			for i := range f.Events {
-				e := &f.Events[i]
-				fmt.Fprintf(&b, " [%d %s ref=%d n=%d %s %s due=%s %s]", e.Seq, e.Type, e.Ref, e.Attempt, e.Key, e.Payload, clock(e.Due), failed(e.Failure))
-			}
-		}
-	}
-	if s := a.Begin.Step; s != nil {
-		fmt.Fprintf(&b, " step=%s ref=%d number=%d deadline=%s", s.Key, a.Begin.Ref, a.Begin.Number, clock(a.Begin.Deadline))
-	}
-	if o := a.Opening; o != nil {
-		fmt.Fprintf(&b, " token=%s err=%v", o.Token, o.Err)
-	}
-	if a.Op == runloop.Log {
-		fmt.Fprintf(&b, " %q %v", a.Line.Text, a.Line.Args)
-	}
-	return b.String()
-}
-
-func failed(f *event.Failure) string {
-	if f == nil {
-		return ""
-	}
-	return f.Code + ": " + f.Message
-}
-
-var ops = [...]string{
-	runloop.Read: "Read", runloop.Send: "Send", runloop.Start: "Start", runloop.StopAttempt: "StopAttempt", runloop.Reveal: "Reveal",
-	runloop.ReturnSlot: "ReturnSlot", runloop.Release: "Release", runloop.Leave: "Leave", runloop.SetAside: "SetAside", runloop.LineUp: "LineUp",
-	runloop.BeginTurn: "BeginTurn", runloop.EndTurn: "EndTurn", runloop.Wake: "Wake", runloop.Decline: "Decline", runloop.Log: "Log",
-}
-
-func clock(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.Format("05.000")
-}

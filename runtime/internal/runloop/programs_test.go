@@ -2,6 +2,7 @@ package runloop_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -27,6 +28,11 @@ type program struct {
 	messages int  // number of messages that the run receives
 	chunks   int  // number of chunks that the run writes to its stream
 	hooks    bool // whether the attempts of its steps may open hooks
+	answers  bool // whether payloads are sent to these hooks
+	asks     int  // number of asks that are sent to the run; odd ones are refused
+	floods   bool // whether a further message arrives whenever the run tries to end
+	uses     []event.Use
+	whole    bool // whether the run keeps its permits to its end
 }
 
 var (
@@ -38,6 +44,7 @@ var (
 	steps       = []step{quickStep, shortStep, onceStep, otherStep}
 	topic       = workflow.NewTopic[int]("topic")
 	stream      = workflow.NewStream[int]("stream")
+	question    = workflow.NewAsk[int, int]("question")
 	childFlow   = newFlow("child")
 )
 
@@ -127,9 +134,14 @@ var programs = []program{
 		other, err := first.Get(ctx)
 		return got + other, err
 	}),
-	hooked(),
+	hooked("hooked", true),
+	hooked("unanswered", false),
 	deviating(),
 	breaking(),
+	asked(),
+	flooded(),
+	limited("limited", false),
+	limited("limited-whole", true),
 }
 
 func fan(ctx workflow.Context, n int) (sum int, err error) {
@@ -164,16 +176,74 @@ func mixed(ctx workflow.Context, n int) (sum int, err error) {
 	return 10*sum + all, err
 }
 
-// hooked is a program whose attempts may open hooks and be finished from outside.
-func hooked() program {
-	p := bound("hooked", 3, "3", func(ctx workflow.Context, n int) (sum int, err error) {
+// hooked is a program whose attempts may open hooks. If answers is true, they may be finished from
+// outside; otherwise a pending attempt times out.
+func hooked(name string, answers bool) program {
+	p := bound(name, 3, "3", func(ctx workflow.Context, n int) (sum int, err error) {
 		limited, cancel := workflow.WithTimeout(ctx, 50*time.Millisecond)
 		_, _ = workflow.Map(limited, make([]int, 2), quickStep.Call)
 		cancel()
 		all, err := workflow.Map(ctx, make([]int, n), shortStep.Call)
 		return len(all), err
 	})
-	p.hooks = true
+	p.hooks, p.answers = true, answers
+	return p
+}
+
+// asked is a program that answers asks while it receives messages.
+func asked() program {
+	p := bound("asked", 3, "6", func(ctx workflow.Context, n int) (int, error) {
+		question.Handle(ctx, func(q int) error {
+			if q%2 == 1 {
+				return errors.New("the question is odd")
+			}
+			return nil
+		}, quickStep.Call)
+		for range n {
+			if _, err := topic.Receive(ctx); err != nil {
+				return 0, err
+			}
+		}
+		workflow.CloseAsks(ctx)
+		return fan(ctx, 4)
+	})
+	p.messages, p.asks = 3, 8
+	return p
+}
+
+// flooded is a program that can end only because the store refuses further messages.
+func flooded() program {
+	p := bound("flooded", 2, "12", func(ctx workflow.Context, n int) (sum int, err error) {
+		for range n {
+			m, err := topic.Receive(ctx)
+			if err != nil {
+				return 0, err
+			}
+			sum = 10*sum + m
+		}
+		_, err = quickStep.Call(ctx, sum)
+		return sum, err
+	})
+	p.messages, p.floods = 2, true
+	return p
+}
+
+// limited is a program that uses a limit, and cleans up when it is canceled.
+func limited(name string, whole bool) program {
+	p := bound(name, 4, "6", func(ctx workflow.Context, n int) (int, error) {
+		workflow.Compensate(ctx, func(ctx workflow.Context) error {
+			_, err := quickStep.Call(ctx, n)
+			return err
+		})
+		if _, err := topic.Receive(ctx); err != nil {
+			return 0, err
+		}
+		if err := workflow.Sleep(ctx, 15*time.Millisecond); err != nil {
+			return 0, err
+		}
+		return fan(ctx, n)
+	})
+	p.messages, p.whole, p.uses = 1, whole, []event.Use{{Limit: "crowd", Weight: 1}}
 	return p
 }
 

@@ -34,6 +34,9 @@ func TestReact_KeepsItsInvariantsForRandomInputs(t *testing.T) {
 			t.Fatalf("seed %d: %v; again with a trace: %v", seed, err, attackReducer(seed, p, true))
 		}
 	}
+	if *seedCount == 0 {
+		total.check(t)
+	}
 }
 
 // TestReact_KeepsCommitsBoundedForRandomInputs does the same with a run that receives and writes
@@ -153,6 +156,7 @@ func attackReducer(seed uint64, p *program, tracing bool) error {
 		w.play(20 + w.rng.IntN(400))
 		w.finish()
 	})
+	total.add(w.book.reached)
 	for i, b := range w.prefixes {
 		if err != nil {
 			break
@@ -193,7 +197,7 @@ func (w *world) finish() {
 	w.calm = true
 	w.tracef("no more faults")
 	for i := range w.hosts {
-		if h := w.hosts[i]; h.stage > runloop.Working {
+		if h := w.hosts[i]; h.stage > runloop.Working || !h.serves {
 			h.stop()
 			h.replace(h.other)
 		}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -26,6 +27,7 @@ type world struct {
 	commitIDs              map[event.CommitID]bool
 	quarantine, recoveries int
 	deadly                 int            // how many more of 100 operations are faults
+	unserved               bool           // whether hosts serve the route of the run only after the faults
 	memory, mirrorMemory   runloop.Memory // of all hosts, which share a goroutine
 	mirrored               bool
 	calm                   bool // whether no further faults occur
@@ -43,9 +45,16 @@ func newWorld(seed uint64, p *program) *world {
 		rng: rand.New(rand.NewPCG(seed, 0)), now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), commitIDs: map[event.CommitID]bool{},
 		recoveries: 1000, quarantine: 998, mirrored: seed%4 == 0,
 	}
-	w.book = &book{program: p, run: runID, blockers: map[bool]bool{}}
-	if w.chance(4) {
+	w.book = &book{program: p, run: runID, blockers: map[bool]bool{}, answered: map[event.ItemID][]*effects.Answer{}, reached: reached{}, mostEvents: 50_000}
+	switch w.rng.IntN(16) {
+	case 0, 1, 2, 3:
 		w.recoveries, w.quarantine, w.deadly = 4, 2, 5
+	case 4:
+		w.book.mostEvents = 5 + w.rng.IntN(40)
+	case 5:
+		w.book.startWithin = 50 * time.Millisecond
+	case 6:
+		w.unserved = true
 	}
 	for range 2 {
 		w.hosts = append(w.hosts, w.newHost(p.other != nil && w.chance(2)))
@@ -64,32 +73,32 @@ func (w *world) tracef(format string, args ...any) {
 
 func (w *world) newHost(other bool) *host {
 	w.names++
-	h := &host{world: w, name: fmt.Sprint("host", w.names), other: other, alive: true, capacity: 1 + w.rng.IntN(4), outcomes: map[*runloop.Outcome]ending{}}
+	h := &host{world: w, name: fmt.Sprint("host", w.names), other: other, serves: w.calm || !w.unserved && !w.chance(20), alive: true, capacity: 1 + w.rng.IntN(4), outcomes: map[*runloop.Outcome]ending{}}
 	h.openSession()
-	h.params = w.params(h.name, w.book.program, other, h.roll)
+	h.params = w.params(h, h.roll)
 	h.state = runloop.New(&h.params, w.book.run, nil)
 	if w.mirrored {
 		m := &mirror{memory: &w.mirrorMemory, commits: map[*runloop.Commit]*runloop.Commit{}, openings: map[*runloop.Opening]*runloop.Opening{}}
-		m.params = w.params(h.name, w.book.program, other, m.roll)
+		m.params = w.params(h, m.roll)
 		m.state, h.mirror = runloop.New(&m.params, w.book.run, nil), m
 	}
 	return h
 }
 
-var codes = map[string]*runloop.Params{}
+// codes contains the registries, which all worlds share.
+var codes = map[string]*flow.Registry{}
 
-// params returns the parameters of a host. Its registries are shared by all worlds.
-func (w *world) params(name string, p *program, other bool, chance func() float64) runloop.Params {
-	key := fmt.Sprint(p.workflow, other)
+// params returns the parameters of a host.
+func (w *world) params(h *host, chance func() float64) runloop.Params {
+	key := fmt.Sprint(w.book.program.workflow, h.other)
 	if codes[key] == nil {
-		codes[key] = &runloop.Params{
-			RunBudget: 200 * time.Millisecond, MaxLogEvents: 50_000, MaxLogBytes: 64 << 20, Code: p.code(other), Client: &client{}, Log: (&client{}).Logger(),
-			Serves: map[store.Route]bool{w.book.route(): true}, Unbounded: func(string) bool { return false },
-		}
+		codes[key] = w.book.program.code(h.other)
 	}
-	params := *codes[key]
-	params.Worker, params.Build, params.Chance, params.Recoveries, params.QuarantineAfter = name, fmt.Sprint("build", other), chance, w.recoveries, w.quarantine
-	return params
+	return runloop.Params{
+		Worker: h.name, Build: fmt.Sprint("build", h.other), Chance: chance, Recoveries: w.recoveries, QuarantineAfter: w.quarantine,
+		RunBudget: 200 * time.Millisecond, MaxLogEvents: w.book.mostEvents, MaxLogBytes: 64 << 20, Code: codes[key], Client: &client{}, Log: (&client{}).Logger(),
+		Serves: map[store.Route]bool{w.book.route(): h.serves}, Unbounded: func(string) bool { return false },
+	}
 }
 
 func (h *host) openSession() {
@@ -99,7 +108,7 @@ func (h *host) openSession() {
 
 // play carries out n random operations.
 func (w *world) play(n int) {
-	if w.chance(3) {
+	if w.hosts[0].serves && w.chance(3) {
 		w.startLocally(w.hosts[0])
 	} else {
 		w.book.create(w.now)
@@ -113,28 +122,40 @@ func (w *world) play(n int) {
 		}
 		h := w.hosts[w.rng.IntN(len(w.hosts))]
 		switch k := w.rng.IntN(100); {
-		case k < 30:
-			if len(h.inputs) > 0 {
-				h.drain(1 + w.rng.IntN(len(h.inputs)))
-			}
-		case k < 46:
-			h.serve(rand1(w, h.sending))
-		case k < 56:
-			h.read(rand1(w, h.reads))
-		case k < 70:
-			h.attemptActs(rand1(w, h.attempts))
-		case k < 78:
+		case k < 76:
+			h.work()
+		case k < 82:
 			w.advance(time.Duration(w.rng.IntN(30)) * time.Millisecond)
-		case k < 84:
-			w.deliver()
 		case k < 90:
-			w.claim(h)
+			w.deliver()
 		case k < 97-w.deadly:
 			h.minor()
 		default:
 			h.fault()
 		}
 	}
+}
+
+// work does a random part of what is outstanding.
+func (h *host) work() {
+	var all []func()
+	if len(h.inputs) > 0 {
+		all = append(all, func() { h.drain(1 + h.rng.IntN(len(h.inputs))) })
+	}
+	if len(h.sending) > 0 {
+		all = append(all, func() { h.serve(rand1(h.world, h.sending)) })
+	}
+	if len(h.reads) > 0 {
+		all = append(all, func() { h.read(rand1(h.world, h.reads)) })
+	}
+	if len(h.attempts) > 0 {
+		all = append(all, func() { h.attemptActs(rand1(h.world, h.attempts)) })
+	}
+	if len(all) == 0 || h.chance(8) {
+		h.world.claim(h)
+		return
+	}
+	rand1(h.world, all)()
 }
 
 // rand1 returns a random element, or the zero value if there is none.
@@ -181,16 +202,22 @@ func (h *host) serve(s *sending) {
 }
 
 func (h *host) carryOut(s *sending) {
+	if h.book.program.floods && s.req.Effect == store.EffectFinish {
+		h.flood()
+	}
 	before := len(h.book.frames)
 	s.answer = h.book.commit(&s.req, s.session)
 	var conflict *store.ConflictError
-	if errors.As(s.answer.Err, &conflict) {
+	if again := s.lost && s.req.Frame == nil; errors.As(s.answer.Err, &conflict) && !again { // the store does not recognize a repeated commit without a frame
 		h.failf("P3: a commit under the fence of the run conflicts with it: %v", conflict)
 	}
 	if s.answer.Err == nil && s.req.Effect == store.EffectBlock {
 		h.book.blockers = map[bool]bool{h.other: true}
 	}
 	h.tracef("store: commit %s of %s: %v", s.req.CommitID, h.name, s.answer.Err)
+	if len(h.book.frames) > before && h.book.ended() && !h.serves {
+		h.book.reached.count("an unserved run was ended")
+	}
 	if len(h.book.frames) > before && !h.book.ended() && h.chance(depth.Stride(4)) {
 		h.prefixes = append(h.prefixes, h.book.clone())
 	}
@@ -221,6 +248,9 @@ func (h *host) read(r *reading) {
 		return
 	}
 	h.reads = slices.DeleteFunc(h.reads, func(o *reading) bool { return o == r })
+	if h.book.program.floods && !h.calm && h.chance(3) {
+		defer h.flood()
+	}
 	l := &runloop.Load{Fence: r.claim.Fence, Inbox: r.inbox, Got: h.book.load(r.inbox)}
 	switch {
 	case h.calm:
@@ -265,7 +295,7 @@ func (h *host) attemptActs(t *attempt) {
 	if t == nil {
 		return
 	}
-	if h.book.program.hooks && t.opening == nil && h.chance(2) && !h.calm {
+	if h.book.program.hooks && t.opening == nil && !h.chance(4) && !h.calm {
 		t.opening = &runloop.Opening{Ref: t.begin.Ref, Attempt: t.id, Hook: at.Hook{Name: "approval"}, Done: make(chan struct{})}
 		if h.mirror != nil {
 			o := *t.opening
@@ -273,6 +303,9 @@ func (h *host) attemptActs(t *attempt) {
 		}
 		h.post(runloop.Input{Kind: runloop.Opened, Opening: t.opening})
 		return
+	}
+	if t.opening != nil && !h.calm && !h.chance(4) {
+		return // the code goes on
 	}
 	var args struct {
 		In json.RawMessage `json:"in"`
@@ -290,6 +323,9 @@ func (h *host) attemptActs(t *attempt) {
 	case h.open(t) && h.chance(2):
 		e = ending{pending: true}
 	case !h.now.Before(t.begin.Deadline):
+		if h.open(t) {
+			h.book.reached.count("an attempt with an open hook has timed out")
+		}
 		e = ending{err: &runloop.TimeoutError{After: time.Second}, code: event.CodeTimeout}
 	case h.chance(4):
 		e = ending{err: errAttempt}
@@ -346,6 +382,9 @@ func (w *world) deliver() {
 	if e, id, ok := w.book.message(); ok && (len(ids) == 0 || w.chance(2)) {
 		events, ids = []event.Event{e}, []event.ItemID{id}
 	}
+	if e, id, ok := w.book.ask(); ok && w.chance(2) {
+		events, ids = []event.Event{e}, []event.ItemID{id}
+	}
 	if len(ids) == 0 {
 		return
 	}
@@ -366,6 +405,14 @@ func (w *world) deliverMany() {
 	w.announce()
 }
 
+// flood sends the run a message that its code does not receive.
+func (w *world) flood() {
+	if e, id, _ := w.book.message(); w.book.deliver(e, id, store.ScopeChain) {
+		w.tracef("store: item %s", id)
+		w.announce()
+	}
+}
+
 // announce notifies the owner of the run of new items.
 func (w *world) announce() {
 	for _, h := range w.hosts {
@@ -380,7 +427,11 @@ func (w *world) claim(h *host) {
 	if !w.book.claimable(w.now, h.other) || h.session.over || h.stage > runloop.Working && !w.chance(10) {
 		return
 	}
-	claimed := w.book.claim(h.session, w.quarantine)
+	var waited time.Time
+	if w.chance(2) {
+		waited = w.now.Add(-5 * time.Millisecond)
+	}
+	claimed := w.book.claim(h.session, w.quarantine, waited)
 	w.tracef("store: %s claims the run, epoch %d", h.name, claimed.Fence.Epoch)
 	if !w.calm && w.chance(20) {
 		return // the answer is lost
@@ -397,7 +448,9 @@ func (w *world) claim(h *host) {
 // minor carries out an event that changes no guarantee: a report, an alarm, a turn, or slots that
 // others take.
 func (h *host) minor() {
-	switch h.rng.IntN(12) {
+	switch h.rng.IntN(13) {
+	case 12:
+		h.book.overLimit = h.book.overLimit || h.chance(8)
 	case 10:
 		h.command(event.RunPaused, 'p')
 	case 11:
@@ -406,7 +459,13 @@ func (h *host) minor() {
 		h.post(runloop.Input{Kind: runloop.Due})
 	case 1:
 		h.post(runloop.Input{Kind: runloop.Unread})
-	case 2, 3:
+	case 3:
+		if h.stage > runloop.Working && h.state.Away() {
+			h.replace(h.other)
+			return
+		}
+		fallthrough
+	case 2:
 		h.reconcile()
 	case 4:
 		h.elsewhere = h.rng.IntN(h.capacity + 1)
@@ -429,7 +488,7 @@ func (h *host) minor() {
 			h.post(runloop.Input{Kind: runloop.GiveWay})
 		}
 	case 9:
-		if h.alive = !h.alive; h.alive {
+		if h.alive = !h.alive || !h.chance(3); h.alive {
 			h.post(runloop.Input{Kind: runloop.Due})
 		}
 	}
@@ -441,7 +500,11 @@ func (w *world) command(t event.Type, kind byte) {
 		return
 	}
 	w.names++
-	if id := event.ItemID(fmt.Sprintf("%c%d", kind, w.names)); w.book.deliver(event.Event{Type: t}, id, store.ScopeChain) {
+	e := event.Event{Type: t}
+	if t == event.CancelRequested && w.chance(4) {
+		e.Name = event.Terminate
+	}
+	if id := event.ItemID(fmt.Sprintf("%c%d", kind, w.names)); w.book.deliver(e, id, store.ScopeChain) {
 		w.tracef("store: item %s: %s", id, t)
 		w.book.canceled = w.book.canceled || t == event.CancelRequested
 		w.announce()
@@ -491,11 +554,7 @@ func (h *host) fault() {
 			h.stage++
 			h.post(runloop.Input{Kind: runloop.Stop})
 		}
-	case 4:
-		if h.stage > runloop.Working && h.state.Away() {
-			h.replace(h.other)
-		}
-	case 5:
+	case 4, 5:
 		h.replace(h.other)
 	}
 }
@@ -514,28 +573,4 @@ func (h *host) replace(other bool) {
 	h.perform(h.mirror.react(h, &runloop.Input{Kind: runloop.Drop}, h.state.React(h, runloop.Input{Kind: runloop.Drop})))
 	h.book.end(h.session)
 	h.hosts[slices.Index(h.hosts, h)] = h.newHost(other)
-}
-
-// show describes an input for the trace.
-func show(in *runloop.Input) string {
-	text := kinds[in.Kind]
-	if c := in.Claim; c != nil {
-		text += fmt.Sprintf(" epoch=%d seq=%d loaded=%t unread=%t recoveries=%d create=%t", c.Fence.Epoch, c.Seq, c.Loaded != nil, c.Unread, c.Recoveries, c.Create != nil)
-	}
-	if l := in.Load; l != nil {
-		text += fmt.Sprintf(" epoch=%d inbox=%t frames=%d items=%d err=%v", l.Fence.Epoch, l.Inbox, len(l.Got.Frames), len(l.Got.Inbox), l.Got.Err)
-	}
-	if c := in.Commit; c != nil {
-		text += fmt.Sprintf(" commit=%s err=%v unread=%t", c.Req.CommitID, c.Answer.Err, c.Answer.Unread)
-	}
-	if o := in.Outcome; o != nil {
-		text += fmt.Sprintf(" ref=%d attempt=%d payload=%s failure=%s pending=%t stopped=%t", in.Ref, in.Attempt, o.Payload, failed(o.Failure), o.Pending, o.Stopped)
-	}
-	return strings.TrimSpace(fmt.Sprintf("%s fence=%d seq=%d turn=%d", text, in.Fence.Epoch, in.Seq, in.Turn))
-}
-
-var kinds = [...]string{
-	runloop.Claimed: "Claimed", runloop.Loaded: "Loaded", runloop.Unread: "Unread", runloop.Ended: "Ended", runloop.Opened: "Opened", runloop.Answered: "Answered",
-	runloop.Due: "Due", runloop.Lost: "Lost", runloop.Owned: "Owned", runloop.Stop: "Stop", runloop.Evict: "Evict", runloop.Drop: "Drop",
-	runloop.GiveWay: "GiveWay", runloop.TurnOver: "TurnOver",
 }
