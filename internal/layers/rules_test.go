@@ -31,6 +31,7 @@ var rules = []rule{
 	{packages: "runtime/internal/refs", external: none},
 	{packages: "runtime/event", module: []string{"runtime/internal/refs"}, external: []string{"github.com/oklog/ulid/v2"}, required: true},
 	{packages: "runtime/store", module: []string{"runtime/event", "internal/environ"}, external: none, required: true},
+	{packages: "runtime/observe", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/protocol", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/notify", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true},
 	{packages: "runtime/store/paging", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
@@ -56,7 +57,7 @@ var rules = []rule{
 	{packages: "runtime/schedule", module: []string{"runtime/event", "internal/cron"}, external: none, required: true},
 	{packages: "runtime/internal/effects", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none},
 	{packages: "runtime/internal/flow", module: []string{"internal/jsonschema", "runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
-	{packages: "runtime/internal/runloop", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none, required: true},
+	{packages: "runtime/internal/runloop", module: []string{"runtime/event", "runtime/store", "runtime/observe", "runtime/internal/..."}, external: none, required: true},
 	{packages: "runtime/internal/localstart", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/failuregroup", module: []string{"runtime/event", "runtime/store", "runtime/internal/..."}, external: none},
 	{packages: "runtime/internal/outage", module: []string{"runtime/event", "runtime/store"}, external: none},
@@ -73,6 +74,10 @@ var rules = []rule{
 
 	{packages: "runtime/promises/...", helper: true},
 
+	{packages: "otelflow", module: []string{"runtime/event", "runtime/observe", "runtime/ops", "runtime/store", "runtime/workflow"}, external: []string{
+		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/sdk",
+	}, required: true},
+
 	{packages: "flowcheck/...", module: []string{"flowcheck/...", "internal/..."}},
 	// The generator and the runtime compute the ticks of schedules with package cron.
 	{packages: "internal/cron", external: none, required: true},
@@ -84,7 +89,7 @@ var rules = []rule{
 	// The runtime and the command read their configuration from the environment with package environ.
 	{packages: "internal/environ", module: []string{"internal/spelling"}, external: []string{"github.com/caarlos0/env/v11"}, required: true},
 	{packages: "internal/layers", helper: true},
-	{packages: "internal/testutil/...", module: anyPackage, helper: true},
+	{packages: "internal/testutil/...", module: append(slices.Clone(anyPackage), "internal/testutil/install"), helper: true},
 	{packages: "internal/...", module: []string{"internal/...", "flowcheck/..."}},
 	// Functions for operators use only the client. The command may import their declarations and
 	// the stores. The API and its client share the table of routes. Both may import the
@@ -121,7 +126,7 @@ var rules = []rule{
 // layers.
 func below(name string) []string {
 	order := []string{"workflow", "step", "shim", "worker", "workflowtest"}
-	under := []string{"runtime/event", "runtime/store", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "runtime/schedule", "internal/cron", "internal/environ", "internal/jsonschema", "internal/recent"}
+	under := []string{"runtime/event", "runtime/store", "runtime/observe", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "runtime/schedule", "internal/cron", "internal/environ", "internal/jsonschema", "internal/recent"}
 	for _, lower := range order[:slices.Index(order, name)] {
 		under = append(under, "runtime/"+lower)
 	}

@@ -161,6 +161,24 @@ func TestRuntime_RefusesEachKindOfDriver(t *testing.T) {
 	}
 }
 
+func TestOPS4_OnlyTheModulesForItImportOpenTelemetry(t *testing.T) {
+	packages := list(t, "./...")
+	var roots []string
+	for _, pkg := range packages {
+		if _, ok := local(pkg.ImportPath); ok && !pkg.DepOnly {
+			roots = append(roots, pkg.ImportPath)
+		}
+	}
+	if len(roots) < 50 {
+		t.Errorf("%d packages were looked at, want those of the whole module", len(roots))
+	}
+	for path := range packages {
+		if strings.HasPrefix(path, "go.opentelemetry.io/") {
+			t.Errorf("the module imports %s: %s", path, chain(packages, roots, path))
+		}
+	}
+}
+
 func TestSTORE2_RuntimeBuildsForWASI(t *testing.T) {
 	roots := runtimePackages(list(t, "./runtime/..."))
 	if len(roots) < 7 {

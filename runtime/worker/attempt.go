@@ -271,6 +271,13 @@ func (s *steps) remove(a *attempt) {
 	}
 }
 
+// count returns the number of running attempts.
+func (s *steps) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
 // ended returns a channel that is closed when no attempt is running. It must be called at most
 // once.
 func (s *steps) ended() <-chan struct{} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/environ"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
+	"github.com/flowgen/flowgen/runtime/observe"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -63,6 +64,8 @@ type Config struct {
 	// BlockedAfter is how long workflow code may run between two durable operations before the
 	// worker logs a warning. The default is 5 s.
 	BlockedAfter time.Duration `env:"FLOWGEN_WORKER_BLOCKED_AFTER" default:"5s"`
+	// Observers receive what the worker commits, in the order of the slice; see package observe.
+	Observers []observe.Observer
 	// Logger is the worker's logger. The default is the client's logger.
 	Logger *slog.Logger
 	// BaseContext returns the parent of the contexts of steps. It is called once. The default is

@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/refs"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
+	"github.com/flowgen/flowgen/runtime/observe"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 )
@@ -20,6 +21,7 @@ type loopParts struct {
 	params    runloop.Params // complete when the worker runs
 	client    flow.Engine
 	runs      *runs
+	observers *observers // nil if there are none
 	leases    lease.Set
 	unbounded *unbounded
 	committer *committer
@@ -41,10 +43,11 @@ type runLoop struct {
 	state   runloop.State
 	exec    *executor
 	alarm   alarm
-	started refs.Map[attempt] // attempts that were started and have not ended, by ID
-	labels  *attemptLabels    // labels of the last attempt
-	start   *localstart.Start // the local start that creates the run; nil if the run exists
-	fresh   bool              // whether the log contained only its first frame when the run was claimed
+	started refs.Map[attempt]     // attempts that were started and have not ended, by ID
+	labels  *attemptLabels        // labels of the last attempt
+	seen    []observe.RunObserver // observers of the run; nil elements observe nothing
+	start   *localstart.Start     // the local start that creates the run; nil if the run exists
+	fresh   bool                  // whether the log contained only its first frame when the run was claimed
 }
 
 // newRunLoop returns the inputs of a new run loop. start is the local start that creates the run; it is
@@ -159,6 +162,14 @@ func (t *runLoop) perform(actions []runloop.Action) {
 			}
 		case runloop.Log:
 			t.log.Log(context.Background(), a.Line.Level, a.Line.Text, a.Line.Args...)
+		case runloop.Observe:
+			t.exec.enter()
+			t.seen = t.observers.meet(t.seen, a.Seen)
+			t.exec.leave()
+		case runloop.Report:
+			t.exec.enter()
+			t.observers.report(t.seen, a.Events)
+			t.exec.leave()
 		}
 	}
 	if !kept {

@@ -86,6 +86,9 @@ func New(c *workflow.Client, cfg Config) *Worker {
 			w.outboxes[partition].Sent(sender, sent, all)
 		},
 	}
+	if len(cfg.Observers) > 0 {
+		w.loop.observers = newObservers(e)
+	}
 	kit := w.code.Kit()
 	kit.Kill, kit.Slots = func() { w.killed.Store(true) }, w.steps.slots.taken
 	return w
@@ -128,7 +131,7 @@ func (w *Worker) run(ctx context.Context) error {
 	w.loop.params = runloop.Params{
 		Worker: w.cfg.Name, Build: w.build, Recoveries: w.cfg.Recoveries, QuarantineAfter: w.quarantineAfter(), RunBudget: w.cfg.RunBudget,
 		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Around: w.steps.interceptors.around, Client: w.loop.client, Log: w.log, Serves: w.serves,
-		Chance: w.chance, Unbounded: w.loop.unbounded.has,
+		Chance: w.chance, Unbounded: w.loop.unbounded.has, Observed: w.loop.observers != nil,
 	}
 	w.partition()
 	if err := w.leases.Open(ctx); err != nil {
@@ -147,6 +150,7 @@ func (w *Worker) run(ctx context.Context) error {
 	w.startGoroutines(purging)
 	w.consult(purging, w.leases.Answer)
 
+	defer w.loop.observers.start(w.gauges)()
 	leave := func() {}
 	if !w.cfg.NoLocalStart {
 		leave = w.loop.client.AddHost(host{w})

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/flowgen/flowgen/internal/testutil/install"
 )
 
 // Server is a redis-server process that belongs to the test.
@@ -191,7 +193,7 @@ func (s *Server) lastLog() string {
 	if err != nil || len(b) == 0 {
 		return ""
 	}
-	return ": " + lastLine(b)
+	return ": " + install.LastLine(b)
 }
 
 // poll calls done until done returns true. It returns an error with the text otherwise if ctx ends

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/observe"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -27,6 +28,8 @@ const (
 	EndTurn               // end the turn (Turn)
 	Wake                  // post Due at a time instead of the time before (Due, Looked)
 	Decline               // withdraw the creation of the run, if it was not sent
+	Observe               // report a run that is in memory to the observers (Seen)
+	Report                // report a commit to the observers (Events)
 	Log                   // write a log line (Line)
 )
 
@@ -49,6 +52,8 @@ type Action struct {
 	End     *localstart.End // the end of the run, for callers that wait for it
 	Err     error
 	Line    Line
+	Seen    *observe.Run
+	Events  *observe.Commit
 }
 
 // Begin describes an attempt to start.

@@ -23,6 +23,7 @@
 //   - Each slot taken from the Driver is returned by one ReturnSlot, or belongs to an attempt that
 //     was started and returns it at its end.
 //   - Under a claim that is lost nothing is committed or started.
+//   - Observers receive each durable event of a claim once, in order, and no other event.
 //
 // Files:
 //
@@ -32,5 +33,5 @@
 //   - claim.go: the claim and the end of the durable log; replay.go: how the code gets into memory
 //   - attempts.go, outcome.go, hook.go: attempts of steps; inbox.go: received items
 //   - commit.go: the next commit, its size, and its effect on the run; consequence.go: what it sends
-//   - delay.go, turn.go, report.go: delayed releases, quarantine, and log lines
+//   - delay.go, turn.go, report.go, observe.go: delayed releases, quarantine, log lines, and observers
 package runloop

@@ -33,6 +33,7 @@ type host struct {
 	next      *runloop.Claim  // a claim that waits for the answer to a commit
 	owned     bool            // whether the run has not left since that claim
 	confirmed uint64          // last event that is confirmed as durable
+	reported  uint64          // last event that was reported to the observers
 	moment    runloop.Moment  // as last read by the State
 	reads     []*reading
 	sending   []*sending
@@ -103,6 +104,7 @@ func (h *host) drain(n int) {
 
 // react passes an input to the State.
 func (h *host) react(in runloop.Input) {
+	durable := false // whether the answer confirms events
 	switch in.Kind {
 	case runloop.Claimed:
 		h.next = in.Claim
@@ -114,7 +116,7 @@ func (h *host) react(in runloop.Input) {
 		if s := h.inflight; s != nil && s.commit == in.Commit {
 			h.inflight = nil
 			if s.answer.Err == nil && s.req.Frame != nil {
-				h.confirmed = s.req.Last
+				h.confirmed, durable = s.req.Last, true
 			}
 		}
 	case runloop.Due:
@@ -125,6 +127,9 @@ func (h *host) react(in runloop.Input) {
 	h.tracef("%s react %s", h.name, show(&in))
 	had, claim := h.owned, h.claim
 	h.perform(h.mirror.react(h, &in, h.state.React(h, in)))
+	if durable && had && h.claim == claim && h.reported != h.confirmed {
+		h.failf("P11: event %d is confirmed, but the observers have received events up to %d", h.confirmed, h.reported)
+	}
 	h.checkLost(&in, had, claim)
 }
 
@@ -241,6 +246,10 @@ func (h *host) permitted(a *runloop.Action) {
 		}
 	case runloop.Log:
 		h.mayLog(&a.Line)
+	case runloop.Observe:
+		h.reported = uint64(len(a.Seen.Log))
+	case runloop.Report:
+		h.mayReport(a.Events.Events)
 	}
 	if h.started+h.returned > h.taken {
 		h.failf("P4: %d slots taken, %d attempts started and %d slots returned", h.taken, h.started, h.returned)
@@ -361,6 +370,21 @@ func (h *host) mayStop(a *runloop.Action) {
 		}
 		if !h.book.has(h.confirmed, canceled) {
 			h.failf("P1: attempt %d of step %d is canceled before the reason is durable", t.begin.Number, t.begin.Ref)
+		}
+	}
+}
+
+// mayReport checks that observers receive each durable event once, in order.
+func (h *host) mayReport(events []event.Event) {
+	for i := range events {
+		e := &events[i]
+		if h.reported++; e.Seq != h.reported {
+			h.failf("P11: event %d is reported after event %d", e.Seq, h.reported-1)
+		}
+		if !h.book.has(e.Seq, func(d *event.Event) bool {
+			return d.Seq == e.Seq && d.Type == e.Type && d.Key == e.Key && d.Time.Equal(e.Time)
+		}) {
+			h.failf("P11: event %d (%s) is reported, but is not durable", e.Seq, e.Type)
 		}
 	}
 }

@@ -308,6 +308,9 @@ func largest(events []event.Event) string {
 // onDurable frees the effects of a durable commit.
 func (s *State) onDurable(c *Commit) {
 	saved := s.unsaved
+	if c.Req.Frame != nil && s.Observed {
+		defer s.reportCommit(s.observed(c))
+	}
 	if c.Req.Frame != nil {
 		s.reportLength(s.seq, c.Req.Last, s.logBytes)
 		s.n, s.seq, s.last = c.Answer.N, c.Req.Last, c.Req.CommitID

@@ -44,10 +44,12 @@ func (s *State) goLive(events []event.Event, inbox []store.Item) {
 		s.poison(events, inbox)
 		return
 	}
+	began := s.moment.Now
 	if err := s.replayCode(events); err != nil {
 		s.block(err)
 		return
 	}
+	s.observe(events, s.moment.Now.Sub(began))
 	s.interrupted = runningSteps(s.run.State())
 	s.keepValues(events)
 	if len(inbox) > 0 {
@@ -75,6 +77,7 @@ func (s *State) executeUnserved(events []event.Event, inbox []store.Item) {
 		s.lose(&s.fence)
 		return
 	}
+	s.observe(events, 0)
 	s.pending = inbox
 	for more := true; more && len(s.pending) > 0; { // all items at once, because no code runs and the last item may end the run
 		more, err = s.applyNext()
@@ -104,6 +107,7 @@ func (s *State) poison(events []event.Event, inbox []store.Item) {
 		s.block(err)
 		return
 	}
+	s.observe(events, 0)
 	for _, item := range inbox {
 		s.late = append(s.late, item.ID)
 		s.taken = append(s.taken, item.ID)

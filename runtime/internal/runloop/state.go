@@ -30,6 +30,7 @@ type Params struct {
 	Serves    map[store.Route]bool // routes of the worker
 	Chance    func() float64       // returns a number in [0, 1)
 	Unbounded func(limit string) bool
+	Observed  bool // whether observers receive the runs and their commits
 }
 
 // A Driver answers the questions of a State. Its methods are called only inside of [State.React] and

@@ -58,6 +58,7 @@ var ops = [...]string{
 	runloop.Read: "Read", runloop.Send: "Send", runloop.Start: "Start", runloop.StopAttempt: "StopAttempt", runloop.Reveal: "Reveal",
 	runloop.ReturnSlot: "ReturnSlot", runloop.Release: "Release", runloop.Leave: "Leave", runloop.SetAside: "SetAside", runloop.LineUp: "LineUp",
 	runloop.BeginTurn: "BeginTurn", runloop.EndTurn: "EndTurn", runloop.Wake: "Wake", runloop.Decline: "Decline", runloop.Log: "Log",
+	runloop.Observe: "Observe", runloop.Report: "Report",
 }
 
 func clock(t time.Time) string {

@@ -1,0 +1,140 @@
+package otelflow_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/observe"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+type stepArgs struct {
+	In int `json:"in"`
+}
+
+// step is a step with one parameter, as generated code declares it.
+type step struct {
+	shim.Step[func(context.Context, int) (int, error)]
+}
+
+func newStep(name string) step {
+	p := shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Millisecond}}
+	return step{shim.NewStep(name, p, func(f func(context.Context, int) (int, error)) shim.Handler {
+		return shim.Handle(func(ctx context.Context, a stepArgs) (int, error) { return f(ctx, a.In) })
+	})}
+}
+
+func (s step) call(ctx workflow.Context, n int) (int, error) {
+	return shim.Call[int](ctx, s.Step, stepArgs{n})
+}
+
+// The workflow of the tests: an order reserves goods, waits, ships them in a child, and waits for a
+// message.
+var (
+	order    = shim.NewWorkflow[int, int]("shop.order", "in", shim.WorkflowPolicy{})
+	shipment = shim.NewWorkflow[int, int]("shop.shipment", "in", shim.WorkflowPolicy{})
+	reserve  = newStep("shop.reserve")
+	ship     = newStep("shop.ship")
+	paid     = workflow.NewTopic[int]("paid")
+	sent     = workflow.NewTopic[int]("sent")
+	quote    = workflow.NewAsk[int, int]("quote")
+	receipt  = workflow.NewHook[int]("receipt")
+)
+
+// badOrder is the input of an order that fails.
+const badOrder = -1
+
+var errNoGoods = errors.New("no goods")
+
+func orderCode(ctx workflow.Context, n int) (int, error) {
+	quote.Handle(ctx, nil, func(_ workflow.Context, q int) (int, error) { return q * n, nil })
+	if _, err := reserve.call(ctx, n); err != nil {
+		return 0, err
+	}
+	if n == badOrder {
+		return 0, errNoGoods
+	}
+	if err := workflow.Sleep(ctx, 20*time.Millisecond); err != nil {
+		return 0, err
+	}
+	shipped, err := shipment.Child(ctx, n)
+	if err != nil {
+		return 0, err
+	}
+	amount, err := paid.Receive(ctx)
+	return shipped + amount, err
+}
+
+func shipmentCode(ctx workflow.Context, n int) (int, error) { return ship.call(ctx, n) }
+
+// register binds the code of the workflows. Every second attempt of reserve fails.
+func register(w *worker.Worker) {
+	shim.BindWorkflow(w, order, orderCode)
+	shim.BindWorkflow(w, shipment, shipmentCode)
+	var attempts atomic.Int64
+	reserve.Bind(w, func(_ context.Context, n int) (int, error) {
+		if attempts.Add(1)%2 == 1 {
+			return 0, errors.New("out of order")
+		}
+		return n, nil
+	})
+	ship.Bind(w, func(_ context.Context, n int) (int, error) { return n, nil })
+}
+
+// site is a store with a worker that an observer observes.
+type site struct {
+	t      *testing.T
+	store  store.Store
+	client *workflow.Client
+	stop   func()
+}
+
+func newSite(t *testing.T, observers ...observe.Observer) *site {
+	t.Helper()
+	s := &site{t: t, store: memstore.New()}
+	s.client = workflow.NewClient(s.store, workflow.ClientConfig{})
+	w := worker.New(s.client, worker.Config{Observers: observers})
+	register(w)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	var stopped atomic.Bool
+	s.stop = func() {
+		if stopped.Swap(true) {
+			return
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() {
+		s.stop()
+		if err := errors.Join(s.client.Close(), s.store.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// start starts an order that will be paid.
+func (s *site) start(n int, opts ...workflow.StartOption) *workflow.Run[int] {
+	s.t.Helper()
+	run, err := order.Start(s.t.Context(), s.client, n, opts...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if n != badOrder {
+		if err := paid.Send(s.t.Context(), run, 100); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return run
+}

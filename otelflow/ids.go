@@ -1,0 +1,74 @@
+package otelflow
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+
+	"go.opentelemetry.io/otel/propagation"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// IDs generates the IDs of spans. The IDs of a span of a run are derived from the ID of the run, so
+// that a span that is exported twice has the same IDs. All other spans have random IDs.
+//
+// A tracer provider that exports the spans of runs must have this generator: see
+// [NewTracerProvider].
+type IDs struct{}
+
+type ids struct {
+	trace trace.TraceID
+	span  trace.SpanID
+}
+
+type idsKey struct{}
+
+// withIDs returns a context with the IDs of the span that is started next.
+func withIDs(ctx context.Context, t trace.TraceID, s trace.SpanID) context.Context {
+	return context.WithValue(ctx, idsKey{}, ids{t, s})
+}
+
+// NewIDs returns the IDs of a span without a parent.
+func (IDs) NewIDs(ctx context.Context) (t trace.TraceID, s trace.SpanID) {
+	if known, ok := ctx.Value(idsKey{}).(ids); ok {
+		return known.trace, known.span
+	}
+	_, _ = rand.Read(t[:]) // crypto/rand.Read never fails
+	_, _ = rand.Read(s[:])
+	return t, s
+}
+
+// NewSpanID returns the ID of a span with a parent.
+func (i IDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	_, s := i.NewIDs(ctx)
+	return s
+}
+
+// NewTracerProvider returns a tracer provider that exports the spans of runs. If the exporter is
+// slow, a run waits until its spans are in the queue of the provider, and no span is dropped.
+//
+// To sample, pass a sampler that depends only on the ID of the trace, such as
+// sdktrace.TraceIDRatioBased, so that all processes export the same traces.
+func NewTracerProvider(e sdk.SpanExporter, opts ...sdk.TracerProviderOption) *sdk.TracerProvider {
+	return sdk.NewTracerProvider(append([]sdk.TracerProviderOption{sdk.WithIDGenerator(IDs{}), sdk.WithBatcher(e, sdk.WithBlocking())}, opts...)...)
+}
+
+func traceID(name string) (t trace.TraceID) {
+	sum := sha256.Sum256([]byte("trace\x00" + name))
+	copy(t[:], sum[:])
+	return t
+}
+
+func spanID(run event.RunID, name string) (s trace.SpanID) {
+	sum := sha256.Sum256([]byte("span\x00" + string(run) + "\x00" + name))
+	copy(s[:], sum[:])
+	return s
+}
+
+// remote returns the span that has started a run, from the attributes of the run.
+func remote(spec *event.Spec) trace.SpanContext {
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(spec.Attributes)))
+}

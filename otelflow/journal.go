@@ -1,0 +1,236 @@
+package otelflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/observe"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// A process that is killed loses the spans that it has not exported. They are exported again from the
+// logs of their runs, by other processes or by the next one:
+//
+//   - The worker that takes over a run of a worker that has died exports the spans of the log.
+//   - The worker that ends a run exports the spans of all events that it has not committed itself
+//     since it has read the log.
+//   - A process keeps an entry in the store with the time up to which it has exported all spans. If
+//     the entry is not renewed, another process exports the runs that have ended since.
+//
+// So each span is exported at least once, and at most once per process and takeover.
+
+const (
+	// journalSpace is the space of the entries. The key of an entry identifies a process.
+	journalSpace = "otelflow"
+	// renewal is the interval at which a process exports its spans and renews its entry.
+	renewal = 5 * time.Second
+	// stale is the age at which the process of an entry is considered dead.
+	stale = 30 * time.Second
+	// margin is the longest time between the commit of an event and its report to the observers.
+	margin = time.Minute
+	// lookback is the longest time between the creation and the end of a run whose last spans are
+	// exported for a dead process.
+	lookback = 24 * time.Hour
+)
+
+// progress is the value of an entry.
+type progress struct {
+	Worker   string    `json:"worker"`
+	Exported time.Time `json:"exported"` // the spans of runs that ended before are exported
+	Renewed  time.Time `json:"renewed"`
+}
+
+// flusher is a tracer provider that exports its spans on request.
+type flusher interface {
+	ForceFlush(context.Context) error
+}
+
+// keeper renews the entry of a worker and exports the spans of dead processes.
+type keeper struct {
+	*Telemetry
+	entries store.Entries
+	store   store.Store
+	key     string
+	worker  string
+	value   []byte
+}
+
+// journal begins to keep the entry of a worker. stop exports the remaining spans.
+func (t *Telemetry) journal(w observe.Worker) (stop func()) {
+	t.mu.Lock()
+	t.store = w.Store
+	t.mu.Unlock()
+	entries, ok := store.As[store.Entries](w.Store)
+	if !t.traces || !ok {
+		return func() {}
+	}
+	k := &keeper{Telemetry: t, entries: entries, store: w.Store, worker: w.Name, key: string(event.NewItemID())}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	k.renew(ctx) // before the worker commits anything
+	work.Go(func() {
+		tick := time.NewTicker(t.cfg.renewal)
+		defer tick.Stop()
+		for {
+			k.failed("export the spans of dead processes", k.sweep(ctx))
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				k.renew(ctx)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		work.Wait()
+		last, cancel := context.WithTimeout(context.Background(), t.cfg.renewal)
+		defer cancel()
+		if err := k.flush(last); err != nil {
+			k.failed("export the last spans", err)
+			return // the entry remains, so that another process exports them
+		}
+		k.failed("remove the entry of the process", k.entries.WriteEntry(last, store.EntryWrite{Entry: store.Entry{Space: journalSpace, Key: k.key}}))
+	}
+}
+
+func (t *Telemetry) failed(what string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.cfg.Logger.Warn(what, "error", err)
+	}
+}
+
+func (t *Telemetry) flush(ctx context.Context) error {
+	if f, ok := t.cfg.TracerProvider.(flusher); ok {
+		return f.ForceFlush(ctx)
+	}
+	return nil
+}
+
+// renew exports the spans that are waiting and renews the entry.
+func (k *keeper) renew(ctx context.Context) {
+	now := k.store.Clock().Now()
+	err := k.flush(ctx)
+	if err == nil {
+		p := progress{Worker: k.worker, Exported: now.Add(-margin), Renewed: now}
+		if k.value, err = json.Marshal(p); err == nil {
+			err = k.entries.WriteEntry(ctx, store.EntryWrite{Entry: store.Entry{Space: journalSpace, Key: k.key, Value: k.value}})
+		}
+	}
+	k.failed("export spans", err)
+}
+
+// sweep exports the runs that dead processes may have ended without exporting their spans.
+func (k *keeper) sweep(ctx context.Context) error {
+	for from := ""; ; {
+		page, err := k.entries.Entries(ctx, store.EntryQuery{Space: journalSpace, From: from})
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			from = e.Key + "\x00"
+			if err := k.succeed(ctx, e); err != nil {
+				return fmt.Errorf("entry %s: %w", e.Key, err)
+			}
+		}
+		if len(page) == 0 {
+			return nil
+		}
+	}
+}
+
+// succeed exports the runs of the process of an entry if the process is dead.
+func (k *keeper) succeed(ctx context.Context, e store.Entry) error {
+	var p progress
+	if err := json.Unmarshal(e.Value, &p); err != nil {
+		return err
+	}
+	if e.Key == k.key || k.store.Clock().Now().Sub(p.Renewed) < k.cfg.stale {
+		return nil
+	}
+	n, err := k.exportEnded(ctx, p.Exported)
+	if err == nil {
+		err = k.flush(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	k.cfg.Logger.Info("exported the spans of a process that has died", "worker", p.Worker, "since", p.Exported, "runs", n)
+	err = k.entries.WriteEntry(ctx, store.EntryWrite{Entry: store.Entry{Space: journalSpace, Key: e.Key}, Match: true, Old: e.Value})
+	if errors.Is(err, store.ErrEntryChanged) || errors.Is(err, store.ErrEntryNotFound) {
+		return nil // the process lives, or another one has done the same
+	}
+	return err
+}
+
+// exportEnded exports the spans of the runs that have ended since a time.
+func (k *keeper) exportEnded(ctx context.Context, since time.Time) (n int, err error) {
+	lister, ok := store.As[store.Lister](k.store)
+	if !ok {
+		return 0, nil
+	}
+	q := store.Query{Statuses: []event.Status{event.StatusCompleted, event.StatusFailed, event.StatusCanceled, event.StatusContinued}, From: since.Add(-lookback)}
+	for {
+		page, err := lister.List(ctx, q)
+		if err != nil {
+			return n, err
+		}
+		for i := range page.Runs {
+			if r := &page.Runs[i]; !r.EndedAt.Before(since) {
+				n++
+				k.exportAgain(r.Run, int(r.Seq))
+			}
+		}
+		if q.Cursor = page.Cursor; q.Cursor == "" {
+			return n, nil
+		}
+	}
+}
+
+// exportAgain exports the spans that the first events of the log of a run end.
+func (t *Telemetry) exportAgain(id event.RunID, events int) {
+	record, log, err := t.read(id)
+	if err != nil {
+		t.failed("read the log of a run to export its spans", err)
+		return
+	}
+	r := t.run(&observe.Run{ID: id, WorkflowID: record.WorkflowID, Workflow: record.Route.Workflow, Queue: record.Route.Queue})
+	if r.spans == nil {
+		return
+	}
+	for i := range log[:min(events, len(log))] {
+		if !r.follow(&log[i]) {
+			return
+		}
+	}
+}
+
+// read returns the record and the log of a run.
+func (t *Telemetry) read(id event.RunID) (*store.Record, []event.Event, error) {
+	t.mu.Lock()
+	s := t.store
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	got, err := s.Load(ctx, []store.Load{{Run: id}})
+	if err == nil {
+		err = got[0].Err
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("run %s: %w", id, err)
+	}
+	var log []event.Event
+	for _, frame := range got[0].Frames {
+		f, err := event.DecodeFrame(frame)
+		if err != nil {
+			return nil, nil, fmt.Errorf("run %s: %w", id, err)
+		}
+		log = append(log, f.Events...)
+	}
+	return &got[0].Record, log, nil
+}

@@ -1,0 +1,219 @@
+package otelflow
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/observe"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// scope is the name of the instrumentation scope.
+const scope = "github.com/flowgen/flowgen/otelflow"
+
+// Config configures a [Telemetry]. The zero value is the default.
+type Config struct {
+	// MeterProvider provides the meter of the metrics. The default is the global one.
+	MeterProvider metric.MeterProvider
+	// MaxNames bounds the number of values that an attribute of a metric may have, for example the
+	// number of workflows. Further values become "other". The default is [DefaultMaxNames].
+	MaxNames int
+	// TracerProvider provides the tracer of the spans. It must generate IDs with [IDs]; see
+	// [NewTracerProvider]. The default is the global one. Without a provider, no spans are exported.
+	TracerProvider trace.TracerProvider
+	// SplitAfter is the time after which the spans of a run belong to a new trace, which is linked to
+	// the first one. The traces of the children of a run are split with it. The default is an hour.
+	SplitAfter time.Duration
+	// Logger receives errors of the export. The default is slog.Default().
+	Logger *slog.Logger
+
+	renewal, stale time.Duration // shorter in tests
+}
+
+func (c Config) withDefaults() Config {
+	if c.MeterProvider == nil {
+		c.MeterProvider = otel.GetMeterProvider()
+	}
+	if c.MaxNames <= 0 {
+		c.MaxNames = DefaultMaxNames
+	}
+	if c.TracerProvider == nil {
+		c.TracerProvider = otel.GetTracerProvider()
+	}
+	if c.SplitAfter <= 0 {
+		c.SplitAfter = time.Hour
+	}
+	if c.renewal <= 0 {
+		c.renewal, c.stale = renewal, stale
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// Telemetry exports what workers commit. It is safe for concurrent use, also by several workers.
+type Telemetry struct {
+	cfg    Config
+	meter  metric.Meter
+	meters *meters
+	tracer trace.Tracer
+	traces bool // whether spans are exported
+
+	mu    sync.Mutex
+	store store.Store // of the last worker
+}
+
+// New returns a Telemetry, for worker.Config.Observers.
+func New(cfg Config) *Telemetry {
+	cfg = cfg.withDefaults()
+	t := &Telemetry{cfg: cfg, meter: cfg.MeterProvider.Meter(scope)}
+	var err error
+	if t.meters, err = newMeters(t.meter, newNames(cfg.MaxNames)); err != nil {
+		panic(fmt.Sprintf("otelflow: New: %v", err)) // the names and units are constants
+	}
+	t.tracer = cfg.TracerProvider.Tracer(scope)
+	t.traces = t.derives()
+	return t
+}
+
+// derives reports whether the spans of the tracer have the IDs that this package derives. The span
+// with which it tries is not exported, because it does not end.
+func (t *Telemetry) derives() bool {
+	want := ids{traceID("probe"), spanID("", "probe")}
+	_, probe := t.tracer.Start(withIDs(context.Background(), want.trace, want.span), "probe")
+	got := probe.SpanContext()
+	if got.IsValid() && (got.TraceID() != want.trace || got.SpanID() != want.span) {
+		t.cfg.Logger.Error("no spans are exported: the tracer provider does not generate their IDs", "fix", "create the provider with otelflow.NewTracerProvider")
+	}
+	return got.TraceID() == want.trace && got.SpanID() == want.span
+}
+
+// Worker implements [observe.WorkerObserver].
+func (t *Telemetry) Worker(w observe.Worker) (stop func()) {
+	stopGauges, stopJournal := t.gauges(w), t.journal(w)
+	return func() {
+		stopGauges()
+		stopJournal()
+	}
+}
+
+func (t *Telemetry) gauges(w observe.Worker) (stop func()) {
+	gauges := map[string]metric.Int64ObservableGauge{}
+	var all []metric.Observable
+	for _, d := range []Metric{workerRuns, workerSteps, workerParked, workerBlocked} {
+		g, err := t.meter.Int64ObservableGauge(d.Name, metric.WithUnit(d.Unit), metric.WithDescription(d.Meaning))
+		if err != nil {
+			t.cfg.Logger.Error("create a metric", "metric", d.Name, "error", err)
+			return func() {}
+		}
+		gauges[d.Name], all = g, append(all, g)
+	}
+	registered, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		g := w.Gauges()
+		o.ObserveInt64(gauges[workerRuns.Name], int64(g.Runs))
+		o.ObserveInt64(gauges[workerSteps.Name], int64(g.Steps))
+		o.ObserveInt64(gauges[workerParked.Name], int64(g.Parked))
+		o.ObserveInt64(gauges[workerBlocked.Name], int64(g.Blocked))
+		return nil
+	}, all...)
+	if err != nil {
+		t.cfg.Logger.Error("register the gauges of a worker", "error", err)
+		return func() {}
+	}
+	return func() { _ = registered.Unregister() }
+}
+
+// Run implements [observe.Observer].
+func (t *Telemetry) Run(r observe.Run) observe.RunObserver {
+	t.meters.claimed(&r)
+	o := t.run(&r)
+	if o.spans != nil {
+		o.spans.quiet = r.Recoveries == 0 // otherwise a worker has died that may not have exported the spans
+	}
+	for i := range r.Log {
+		if !o.follow(&r.Log[i]) {
+			return nil
+		}
+	}
+	if len(r.Log) == 1 { // created by a client, which commits nothing else
+		t.meters.size(context.Background(), o, "input", &r.Log[0])
+	}
+	if o.spans != nil {
+		o.spans.quiet, o.spans.inherited = false, len(r.Log)
+	}
+	return o
+}
+
+// run is the state of one run. It follows the log of the run.
+type run struct {
+	*Telemetry
+	id              event.RunID
+	workflowID      string
+	workflow, queue attribute.KeyValue
+	helper          bool // whether the run serves another run, so that no metric of runs counts it
+	state           event.LogState
+	mayBegin        time.Time            // when the code of the run could begin
+	began           map[uint64]time.Time // when the running attempt of a step has started, by step
+	spans           *spans               // nil if the run has no spans
+}
+
+func (t *Telemetry) run(r *observe.Run) *run {
+	o := &run{
+		Telemetry: t, id: r.ID, workflowID: r.WorkflowID, helper: event.Helper(r.Workflow),
+		workflow: attrWorkflow.String(r.Workflow), queue: attrQueue.String(r.Queue), began: map[uint64]time.Time{},
+	}
+	if t.traces && (!o.helper || event.IsStepRun(r.Workflow)) {
+		o.spans = &spans{run: o, open: map[int]bool{}, starter: map[uint64]*event.Event{}}
+	}
+	return o
+}
+
+// Committed implements [observe.RunObserver].
+func (r *run) Committed(c observe.Commit) {
+	r.meters.committed(r, &c)
+	for i := range c.Events {
+		e := &c.Events[i]
+		r.meters.event(context.Background(), r, e)
+		if !r.follow(e) {
+			return
+		}
+		if e.Type.Terminal() && r.spans != nil && r.spans.inherited > 1 {
+			r.exportAgain(r.id, r.spans.inherited)
+		}
+	}
+}
+
+// follow exports the spans that an event ends, and applies the event to the state of the run.
+func (r *run) follow(e *event.Event) bool {
+	if r.spans != nil {
+		r.spans.event(e)
+	}
+	if err := r.state.Apply(e); err != nil {
+		r.cfg.Logger.Error("an event does not fit the log of its run", "run", r.id, "error", err)
+		return false
+	}
+	switch e.Type {
+	case event.RunCreated:
+		r.mayBegin = e.Time
+		if e.Spec.StartAt.After(e.Time) {
+			r.mayBegin = e.Spec.StartAt
+		}
+	case event.RunReleased, event.RunResumed:
+		r.mayBegin = e.Time
+	case event.StepStarted:
+		r.began[e.Ref] = e.Time
+	case event.StepRetrying, event.StepCompleted, event.StepFailed:
+		delete(r.began, e.Ref)
+	}
+	return true
+}
