@@ -105,7 +105,7 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, free *
 		return nil, err
 	}
 	var taken []store.ClaimedRun
-	outdated := false // ready may lack a run that remains
+	skipped := map[int64]int64{} // the routes of the skipped runs, by key of the run
 	for vain := 0; len(ready) > 0 && len(taken) < limit && vain <= protocol.VainTries; {
 		first := ready[0]
 		ready = ready[1:]
@@ -138,10 +138,13 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, free *
 			if free.Skipped[len(free.Skipped)-1].Route, err = t.routeName(r.route); err != nil {
 				return nil, err
 			}
+			skipped[r.key] = r.route
 		}
 		if !ok {
 			vain++
-			outdated = outdated || first.line == 0 || free.HasSkipped(r.id)
+			if ready, err = t.refill(ready, first, limit, skipped); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		granted, err := t.claimed(r)
@@ -153,21 +156,21 @@ func (t *tx) take(routes []int64, limit int, to *session, c *store.Claim, free *
 	if err := t.announce(); err != nil {
 		return nil, err
 	}
-	if outdated {
-		// The route may have further runs, which were not read, and skipped runs remain for other
-		// sessions.
-		if ready, err = t.candidates(routes, 0); err != nil {
-			return nil, err
-		}
+	left := map[int64]bool{}
+	for _, route := range skipped {
+		left[route] = true
 	}
-	return taken, t.wakeForRest(routes, ready)
+	for _, rest := range ready {
+		left[rest.route] = true
+	}
+	return taken, t.wakeForRest(routes, left)
 }
 
-// wakeForRest wakes the next worker for the routes of the remaining candidates, and clears the
-// wakes of the others.
-func (t *tx) wakeForRest(routes []int64, left []candidate) error {
+// wakeForRest wakes the next worker for the routes with further runs, and clears the wakes of the
+// others.
+func (t *tx) wakeForRest(routes []int64, left map[int64]bool) error {
 	for _, route := range routes {
-		if slices.ContainsFunc(left, func(c candidate) bool { return c.route == route }) {
+		if left[route] {
 			t.wake(route)
 		} else if err := t.calm(route); err != nil {
 			return err
@@ -182,7 +185,7 @@ func (t *tx) candidates(routes []int64, limit int) ([]candidate, error) {
 	var all []candidate
 	for _, route := range routes {
 		//nolint:unqueryvet // of queries that name their columns
-		err := t.query(`SELECT * FROM (SELECT key, class, priority, ord, 0 FROM runs WHERE place = 1 AND class = +?1 /*workable key*/ ORDER BY priority DESC, ord LIMIT +?2)
+		err := t.query(`SELECT * FROM (`+firstRuns+`)
 			UNION ALL SELECT * FROM (`+firstQueue+`)`, collect(&all), route, limit+1)
 		if err != nil {
 			return nil, err
@@ -191,6 +194,8 @@ func (t *tx) candidates(routes []int64, limit int) ([]candidate, error) {
 	slices.SortFunc(all, candidate.compare)
 	return all, nil
 }
+
+const firstRuns = `SELECT key, class, priority, ord, 0 FROM runs WHERE place = 1 AND class = +?1 /*workable key*/ ORDER BY priority DESC, ord LIMIT +?2`
 
 const firstQueues = `SELECT first, class, priority, place, id, (SELECT id FROM runs WHERE key = first)
 	FROM lines WHERE mode <> 1 AND class = +?1 /*lines class*/ /*workable first*/ ORDER BY priority DESC, place LIMIT +?2`
@@ -202,6 +207,23 @@ func collect(all *[]candidate) func(row) error {
 		*all = append(*all, candidate{r.ColumnInt64(0), r.ColumnInt64(1), r.ColumnInt64(2), r.ColumnInt64(3), r.ColumnInt64(4)})
 		return nil
 	}
+}
+
+// refill reads further ready runs of a route after the claim has examined run last in vain, unless
+// ready still has runs of the route.
+func (t *tx) refill(ready []candidate, last candidate, limit int, skipped map[int64]int64) ([]candidate, error) {
+	if last.line != 0 || slices.ContainsFunc(ready, func(c candidate) bool { return c.line == 0 && c.route == last.route }) {
+		return ready, nil
+	}
+	var all []candidate
+	err := t.query(firstRuns, collect(&all), last.route, limit+1+len(skipped))
+	for _, c := range all {
+		if _, known := skipped[c.key]; !known {
+			ready = append(ready, c)
+		}
+	}
+	slices.SortFunc(ready, candidate.compare)
+	return ready, err
 }
 
 // again reads the first limiter queues of the routes again. The caller has changed one of them: it

@@ -218,16 +218,19 @@ local function take(k, a, way)
   end
 
   -- found contains the candidates of the claim. If few is set, only this number was read, and there
-  -- may be more.
+  -- may be more. If the claim has skipped more than known_passes runs since then, there may be more
+  -- as well.
   local ready_routes = most > 0 and with_ready()
   if ready_routes then
     note_empty(k + 6, #KEYS - 1, ready_routes)
   end
   local found, looked, few, queued, limiters = most > 0 and ready_routes ~= 0 and heads_of(most) or {}, 0, nil, false, nil
+  local known_passes = 0
 
   -- recheck reads the first n candidates after the skipped ones.
   local function recheck(n)
     remove_tried()
+    known_passes = passes
     local wanted = most - #owned + passes
     few = n + passes < wanted and n + passes or nil
     found, looked = heads_of(few or wanted), 0
@@ -240,6 +243,8 @@ local function take(k, a, way)
   local function another()
     if looked == few then
       recheck(4 * few)
+    elseif looked == #found and passes > known_passes then
+      recheck(most)
     end
     return looked < #found
   end

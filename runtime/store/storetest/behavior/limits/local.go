@@ -102,6 +102,28 @@ var localBehaviors = []behavior{
 		h.passed(h.claimFree(s, 200, 300, free), false, l)
 		h.Equal("given", slices.Contains(suite.RunsOf(h.claimFree(s, 300, 300, l).Runs), l.Run), true)
 	}},
+	{"Local_AClaimOfOneRunIsGivenWhatComesAfterSeveralThatItPassesOver", func(h *harness) {
+		h.Limit("gpu", 3)
+		s := h.Session()
+		var heavy []*suite.Log
+		for range 3 { // runs that keep their permits, so that they are ready and in no line
+			heavy = append(heavy, h.Start(using("gpu"), needing(300), whole))
+		}
+		c := h.claimFree(s, 900, 900, heavy...)
+		for i, l := range heavy {
+			h.Commit(l, suite.WithEffect(l.Commit(c.Runs[i].Fence, l.Work()...), store.EffectYield, ""))
+		}
+		h.Poll(s, suite.Orders)
+		next := h.Start()
+		got, err := h.Store.Claim(h.Ctx, store.Claim{
+			Session: s, Token: h.IDs.Token(), Routes: []store.Route{suite.Orders}, Max: 1, FreeCapacity: []store.FreeCapacity{{Limit: "memory", Free: 200, Most: 900}},
+		})
+		h.Check("claim", err)
+		h.Equal("given", suite.RunsOf(got.Runs), []event.RunID{next.Run})
+		h.passed(got, false, heavy...)
+		h.Equal("woken for the others", h.Poll(s, suite.Orders).Claim, []int{0})
+		h.claimFree(s, 900, 900, heavy...)
+	}},
 	{"Local_WhatWasCalledOffNeedsNoRoom", func(h *harness) {
 		s := h.Session()
 		waits := h.Start(needing(300))
