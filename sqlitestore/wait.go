@@ -113,6 +113,7 @@ type survey struct {
 	due    int64 // next due time; 0 if none
 	// blocks is the number of blocks of runs of each route. A missing route has none.
 	blocks map[store.Route]int64
+	told   int64                  // notifier.told before the read
 	frames map[event.RunID]uint64 // frames is the number of frames of each watched run; 0 if the run does not exist.
 	// streams contains the states of the awaited streams.
 	streams map[streamTopic]standing
@@ -123,9 +124,9 @@ type survey struct {
 // wait.
 func (s *Store) survey(ctx context.Context, sessions []store.SessionID, runs []event.RunID, streams []streamTopic) (*survey, error) {
 	var found *survey
-	start := time.Now()
+	start, told := time.Now(), s.notifier.toldSoFar()
 	err := s.readAside(ctx, func(c *conn) error {
-		found = &survey{blocks: map[store.Route]int64{}}
+		found = &survey{blocks: map[store.Route]int64{}, told: told}
 		if err := found.read(c, sessions, runs); err != nil {
 			return err
 		}
@@ -186,7 +187,14 @@ type notifier struct {
 	joined  chan struct{}                           // notified when a call begins to wait
 
 	mu     sync.Mutex
-	blocks map[store.Route]int64 // blocks of runs of each route at the last notification
+	blocks map[store.Route]toldBlocks // the last notification of blocks of runs of each route
+	told   int64                      // number of notifications of blocks of this process
+}
+
+// toldBlocks is a notification of blocks of runs.
+type toldBlocks struct {
+	times int64 // number of blocks
+	nth   int64 // value of notifier.told after the last notification by this process
 }
 
 func newNotifier(done <-chan struct{}) *notifier {
@@ -195,7 +203,7 @@ func newNotifier(done <-chan struct{}) *notifier {
 		frames:  notify.New[event.RunID, uint64](done),
 		streams: notify.New[streamTopic, standing](done),
 		joined:  make(chan struct{}, 1),
-		blocks:  map[store.Route]int64{},
+		blocks:  map[store.Route]toldBlocks{},
 	}
 }
 
@@ -268,7 +276,7 @@ func (n *notifier) publish(t *notices) {
 		n.waiters.Due(t.due)
 	}
 	for route, times := range t.blocks {
-		n.tellBlocked(route, times)
+		n.tellBlocked(route, times, nil)
 	}
 }
 
@@ -289,21 +297,43 @@ func (n *notifier) offer(found *survey) {
 		n.waiters.Due(found.due)
 	}
 	for route, times := range found.blocks {
-		n.tellBlocked(route, times)
+		n.tellBlocked(route, times, found)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.DeleteFunc(n.blocks, func(route store.Route, _ int64) bool { return found.blocks[route] == 0 })
+	maps.DeleteFunc(n.blocks, func(route store.Route, known toldBlocks) bool {
+		return found.blocks[route] == 0 && !known.after(found)
+	})
 }
 
-// tellBlocked makes all calls that wait for a route claim, unless they were already notified of
-// this number of blocks.
-func (n *notifier) tellBlocked(route store.Route, times int64) {
+// toldSoFar returns the number of notifications of blocks of this process.
+func (n *notifier) toldSoFar() int64 {
 	n.mu.Lock()
-	known := n.blocks[route] == times
-	n.blocks[route] = times
+	defer n.mu.Unlock()
+	return n.told
+}
+
+// after reports whether this process has sent the notification after the read of found began. The
+// read may then be older than the notification. All calls that waited before the read were notified.
+func (b toldBlocks) after(found *survey) bool { return b.nth > found.told }
+
+// tellBlocked makes all calls that wait for a route claim, unless they were already notified of
+// this number of blocks. found is the read that found the number, or nil for a transaction of this
+// process.
+func (n *notifier) tellBlocked(route store.Route, times int64, found *survey) {
+	n.mu.Lock()
+	known := n.blocks[route]
+	told := toldBlocks{times, known.nth}
+	switch {
+	case found == nil:
+		n.told++
+		told.nth = n.told
+	case known.after(found):
+		told = known
+	}
+	n.blocks[route] = told
 	n.mu.Unlock()
-	if !known {
+	if told.times != known.times {
 		n.waiters.WakeAll(route, nil)
 	}
 }

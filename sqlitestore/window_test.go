@@ -165,3 +165,26 @@ func TestWait_TakesAnotherWakeIfTheFirstIsGone(t *testing.T) {
 		}
 	}
 }
+
+// TestWait_AnOlderReadDoesNotRepeatTheNotificationOfABlock blocks a run while the poller reads the
+// database. A Wait that begins later must not claim because of the block.
+func TestWait_AnOlderReadDoesNotRepeatTheNotificationOfABlock(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	ctx := testContext(t)
+	for _, c := range startOwned(t, s, 2) {
+		older, err := s.survey(ctx, nil, nil, nil)
+		check(t, err)
+		c.CommitID, c.First, c.Last = event.NewCommitID(), c.Last+1, c.Last+1
+		c.Effect, c.Status = store.EffectBlock, event.StatusBlocked
+		answers, err := s.Commit(ctx, []store.Commit{c})
+		check(t, err)
+		check(t, answers[0].Err)
+		s.notifier.offer(older)
+		woken, err := s.Wait(ctx, store.Wait{Sessions: []store.WaitSession{{Session: "a"}}, Routes: []store.Route{route}, Until: time.Now()})
+		check(t, err)
+		if len(woken.Claim) > 0 {
+			t.Errorf("wait after a block of run %s: got claims from partitions %v, want none", c.Run, woken.Claim)
+		}
+	}
+}
