@@ -45,6 +45,9 @@ type Event struct {
 	// Uses are the limits whose permits are awaited, and From is when the wait began.
 	Uses []Use
 	From time.Time
+	// Attributes are those that the sender of a message, payload or question has set, see
+	// [Event.Origin]. They must not be changed.
+	Attributes map[string]string
 	// Unread lists the accepted items that the code has not read. Only the event that ends a run
 	// has it.
 	Unread []ItemID
@@ -59,12 +62,16 @@ func (e *Event) Size() int {
 	for _, u := range e.Uses {
 		n += len(u.Limit) + len(u.Key) + 6
 	}
+	n += pairsSize(e.Attributes)
 	if e.Spec != nil {
-		for _, pairs := range []map[string]string{e.Spec.Tags, e.Spec.Attributes} {
-			for k, v := range pairs {
-				n += len(k) + len(v) + 4
-			}
-		}
+		n += len(e.Spec.Build) + pairsSize(e.Spec.Tags) + pairsSize(e.Spec.Attributes)
+	}
+	return n
+}
+
+func pairsSize(pairs map[string]string) (n int) {
+	for k, v := range pairs {
+		n += len(k) + len(v) + 4
 	}
 	return n
 }
@@ -188,7 +195,11 @@ type Spec struct {
 	RerunOf     RunID // the failed run that this run repeats; empty: none
 	Reruns      int   // number of consecutive automatic reruns that led to this run; 0: it is not an automatic rerun
 	ContinuedOf RunID
-	Attributes  map[string]string // propagated context, for example a trace parent
+	// Attributes are the pairs that the creator of the run has set, for example a trace parent, and
+	// those that the run has inherited. They must not be changed. Build is the build of the program
+	// that has created the run; empty: unknown. See [Spec.Origin].
+	Attributes map[string]string
+	Build      string
 
 	// Hold is the time within which the run must be released; otherwise it fails. 0: the run begins
 	// without a release.

@@ -190,7 +190,7 @@ func (t Type) sent() bool {
 
 // itemFields returns a copy of e with only the fields that an item contains.
 func itemFields(e *Event) Event {
-	kept := Event{Type: e.Type, Name: e.Name, Payload: e.Payload, Reason: e.Reason, By: e.By}
+	kept := Event{Type: e.Type, Name: e.Name, Payload: e.Payload, Reason: e.Reason, By: e.By, Attributes: e.Attributes}
 	switch e.Type.Entity() {
 	case EntityNone:
 		if e.Type == StreamWritten || e.Type == StreamClosed { // sent by a step
@@ -209,7 +209,7 @@ func itemFields(e *Event) Event {
 }
 
 // AppendItem appends the wire form of an event that a sender wants recorded in the log of a run. An
-// item contains the Type, Name, Payload, Reason and By of the event. The owner of the log sets the
+// item contains the Type, Name, Payload, Reason, By and Attributes of the event. The owner of the log sets the
 // other fields. A reply to something that the receiver has sent also has the Key of the receiver's
 // operation, and may have a Failure, a Next and an Outcome. An item for a hook has the Token of the
 // hook, and may have a Key and a Failure. A stream operation of a step of the receiver has the Key

@@ -11,7 +11,8 @@ const Terminate = "terminate"
 
 // The event types. Each comment lists the fields of [Event] that the type has in addition to Seq,
 // Type and Time. RunCreated, and events that arrive from outside of the run, also have By if the
-// requester is known.
+// requester is known. Messages, payloads and questions, and the outcome of a step that was completed
+// from outside, have Attributes if the sender has set some.
 const (
 	// RunCreated is the first event of every log. Fields: Spec, Payload (the input). If the run is
 	// a rerun, it also has Reason and Item (the idempotency key of the request).

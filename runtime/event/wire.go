@@ -40,6 +40,7 @@ const (
 	fieldUses    = 24
 	fieldFrom    = 25
 	fieldMeta    = 26
+	fieldAttrs   = 27
 )
 
 const (
@@ -162,6 +163,7 @@ func appendEvent(b []byte, e *Event, base int64) []byte {
 	b = appendBytes(b, fieldBuild, e.Build)
 	b = appendUses(b, fieldUses, e.Uses)
 	b = appendTime(b, fieldFrom, e.From, base)
+	b = appendMap(b, fieldAttrs, e.Attributes)
 	for _, id := range e.Unread {
 		b = appendBytes(b, fieldUnread, id)
 	}
@@ -227,6 +229,8 @@ func decodeFields(e *Event, b []byte, base int64) error { //nolint:funlen // one
 			}
 		case fieldSpec:
 			e.Spec, err = decodeSpec(r.val)
+		case fieldAttrs:
+			e.Attributes = r.addPair(e.Attributes)
 		case fieldUses, fieldFrom:
 			e.decodeWait(&r, base)
 		default:

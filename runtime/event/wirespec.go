@@ -40,7 +40,8 @@ func appendSpec(b []byte, s *Spec) []byte {
 	b = appendBytes(b, 25, s.Fair)
 	b = appendInt(b, 26, int64(s.Share))
 	b = appendInt(b, 27, int64(s.Reruns))
-	return appendInt(b, 30, int64(s.PermitSlot))
+	b = appendInt(b, 30, int64(s.PermitSlot))
+	return appendBytes(b, 31, s.Build)
 }
 
 func appendUses(b []byte, field int, uses []Use) []byte {
@@ -104,7 +105,7 @@ func decodeSpec(b []byte) (*Spec, error) {
 			s.StartWithin = time.Duration(r.num)
 		case 24:
 			s.Collect = Collect(r.small(math.MaxUint8))
-		case 7, 8, 9, 10, 11, 12, 18, 19, 27:
+		case 7, 8, 9, 10, 11, 12, 18, 19, 27, 31:
 			s.decodeOrigin(&r)
 		case 20, 21, 22, 25, 26, 30:
 			s.decodeLimits(&r)
@@ -116,8 +117,8 @@ func decodeSpec(b []byte) (*Spec, error) {
 	return s, nil
 }
 
-// decodeOrigin decodes a field about the parent of a run, or about the run that it continues or
-// repeats.
+// decodeOrigin decodes a field about the program or the parent that has created a run, or about the
+// run that it continues or repeats.
 func (s *Spec) decodeOrigin(r *reader) {
 	switch r.field {
 	case 7:
@@ -138,6 +139,8 @@ func (s *Spec) decodeOrigin(r *reader) {
 		s.Seed = RunID(r.val)
 	case 27:
 		s.Reruns = int(r.small(maxSmall))
+	case 31:
+		s.Build = string(r.val)
 	}
 }
 

@@ -40,6 +40,16 @@ func Current(ctx context.Context) (Call, bool) {
 	return Call{RunID: a.Run, WorkflowID: a.WorkflowID, Workflow: a.Workflow, Step: a.Step, Key: a.Key, Attempt: a.Number, Tags: maps.Clone(a.Tags)}, true
 }
 
+// Attributes returns the attributes of the run that has called the step, see
+// [workflow.WithAttribute]. The caller may change the map. It is nil if there are none.
+func Attributes(ctx context.Context) map[string]string {
+	a := current(ctx, "Attributes")
+	if a.Spec == nil {
+		return nil
+	}
+	return a.Spec.Origin()
+}
+
 func current(ctx context.Context, what string) *attempt.Attempt {
 	a := attempt.From(ctx)
 	if a == nil {

@@ -196,7 +196,7 @@ func (t *runLoop) launch(a *runloop.Action) {
 		id: a.Attempt, deadline: b.Deadline, steps: t.steps, by: &t.inputs, run: t.id, fence: claim.Fence,
 		lease: t.leases[claim.Partition], session: claim.Session, fn: fn, op: op, began: t.meter.Now(),
 	}
-	s.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Workflow: spec.Workflow, Step: op.Name, Key: op.Key, Number: b.Number, Ref: b.Ref, Tags: spec.Tags, Log: t.id, LogKey: op.Key}
+	s.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Workflow: spec.Workflow, Step: op.Name, Key: op.Key, Number: b.Number, Ref: b.Ref, Tags: spec.Tags, Spec: spec, Log: t.id, LogKey: op.Key}
 	if c := flow.PlanOf(op).Caller; c != nil {
 		s.info.Run, s.info.WorkflowID, s.info.Workflow, s.info.Key, s.info.Tags = c.Run, c.WorkflowID, c.Workflow, c.Key, c.Tags
 	}

@@ -2,17 +2,10 @@ package worker
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io"
-	"os"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
@@ -101,34 +94,4 @@ func (e *env) consult(ctx context.Context, answers func() bool) {
 			e.log.Warn("the store is not set up as it should be", "worker", e.cfg.Name, "findings", len(warnings), "what", strings.Join(warnings, "; "))
 		}
 	})
-}
-
-// executableSum identifies the running program by a hash of its executable. If the file cannot be
-// read, every process counts as a different program, and each retries a blocked run once.
-var executableSum = sync.OnceValue(func() []byte {
-	h := sha256.New()
-	path, err := os.Executable()
-	if err == nil {
-		var f *os.File
-		if f, err = os.Open(path); err == nil {
-			defer func() { _ = f.Close() }()
-			_, err = io.Copy(h, f)
-		}
-	}
-	if err != nil {
-		t := event.NewToken()
-		return t[:]
-	}
-	return h.Sum(nil)
-})
-
-// fingerprint identifies the code of a worker. A run that one worker has blocked is retried by
-// workers with other fingerprints.
-func fingerprint(r *flow.Registry) string {
-	h := sha256.New()
-	h.Write(executableSum())
-	for _, line := range r.Code() {
-		_, _ = io.WriteString(h, line+"\n")
-	}
-	return hex.EncodeToString(h.Sum(nil)[:12])
 }

@@ -125,9 +125,10 @@ func (w *Worker) run(ctx context.Context) error {
 		return errors.New("worker: nothing is registered: call the generated Register function before Run")
 	}
 	if w.fit == "" {
-		w.fit = fingerprint(w.code)
-		w.build = w.fit[:12]
+		w.fit = flow.Fingerprint(w.code)
+		w.build = flow.BuildOf(w.fit)
 	}
+	w.loop.client.SetBuild(w.build)
 	w.loop.params = runloop.Params{
 		Worker: w.cfg.Name, Build: w.build, Recoveries: w.cfg.Recoveries, QuarantineAfter: w.quarantineAfter(), RunBudget: w.cfg.RunBudget,
 		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Around: w.steps.interceptors.around, Client: w.loop.client, Log: w.log, Serves: w.serves,

@@ -128,6 +128,10 @@ func (a Ask[Q, A]) Ask(ctx context.Context, of Target, q Q, opts ...SendOption) 
 func (a Ask[Q, A]) ask(ctx context.Context, h *Handle, to *ClientCall, q Q, opts []SendOption) (A, error) {
 	var v A
 	payload, err := h.c.limits.Encode(a.question(), q, false)
+	var attributes map[string]string
+	if err == nil {
+		attributes, err = flow.Attributes(ctx)
+	}
 	var run RunID
 	if err == nil {
 		run, err = persist(ctx, h.c, "find run", func() (RunID, error) { return h.commandable(ctx, "ask") })
@@ -138,7 +142,7 @@ func (a Ask[Q, A]) ask(ctx context.Context, h *Handle, to *ClientCall, q Q, opts
 	to.Run = run
 	id, keyed := itemOf("ask "+a.name, opts)
 	call := &asking{reader: reader{c: h.c, run: run, what: a.reply(), stream: effects.AnswerStream(id)}, id: id}
-	got, err := call.ask(ctx, &event.Event{Type: event.AskReceived, Name: a.name, Payload: payload}, keyed)
+	got, err := call.ask(ctx, &event.Event{Type: event.AskReceived, Name: a.name, Payload: payload, Attributes: attributes}, keyed)
 	switch {
 	case errors.Is(err, errUnanswered):
 		return v, &RefusedError{Run: run, Ask: a.name, Reason: err.Error(), Ended: true}

@@ -67,6 +67,7 @@ type client struct {
 	limits flow.Limits
 	logger *slog.Logger
 	closed atomic.Bool
+	build  atomic.Pointer[string] // nil: flow.ProgramBuild
 	hosts  hosts
 	outage *outage.Log
 	logs   *recent.Cache[RunID, followedLog]

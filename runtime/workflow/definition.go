@@ -258,11 +258,15 @@ func (d definition) start(ctx context.Context, c *client, in any, opts []StartOp
 	if o.err != nil {
 		return nil, o.err
 	}
+	attributes, err := flow.RunAttributes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	payload, err := d.input(&c.limits, in, false)
 	if err != nil {
 		return nil, err
 	}
-	items, err := o.items(&c.limits, flow.Behalf(ctx), d.Name)
+	items, err := o.items(ctx, &c.limits, d.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +284,7 @@ func (d definition) start(ctx context.Context, c *client, in any, opts []StartOp
 	if err != nil {
 		return nil, err
 	}
-	spec.Hold, spec.Debug = o.hold, o.debug
+	spec.Hold, spec.Debug, spec.Attributes, spec.Build = o.hold, o.debug, attributes, c.thisBuild()
 	s := &localstart.Start{
 		Create: store.Create{
 			Run: event.NewRunID(now, slot), WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,

@@ -23,6 +23,7 @@ func (c *client) Logger() *slog.Logger                     { return c.logger }
 func (c *client) Limits() *flow.Limits                     { return &c.limits }
 func (c *client) ScheduleCode() flow.Code                  { return scheduleCode }
 func (c *client) AddHost(h localstart.Host) (leave func()) { return c.hosts.add(h) }
+func (c *client) SetBuild(build string)                    { c.build.Store(&build) }
 
 func (c *client) CheckPayload(kind, name string, size int) error {
 	l := &c.limits

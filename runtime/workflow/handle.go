@@ -100,6 +100,9 @@ type RunInfo struct {
 	// Recoveries is the number of times that the run was recovered from a lost worker since its
 	// last progress, see ops.Client.LastRecovery.
 	Recoveries int
+	// Attributes are the attributes of the run, see [WithAttribute]. They are only set by
+	// [Handle.Info]. Their keys include "build" and "principal" if these are known.
+	Attributes map[string]string
 	// Worker is the name of the worker that has claimed the run. It is empty if there is none. It
 	// is only set by [Handle.Info].
 	Worker string
@@ -223,6 +226,7 @@ func (c *client) info(ctx context.Context, id RunID) (RunInfo, error) {
 		}
 		info.setPermits(waits)
 		info.Debug, info.RerunOf, info.Collects = spec.Debug, spec.RerunOf, spec.Collect != event.CollectNone
+		info.Attributes = spec.Origin()
 	}
 	return c.withSteps(ctx, info, &l.Record, waits, spec)
 }

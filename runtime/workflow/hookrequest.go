@@ -298,6 +298,10 @@ func (c *client) callHook(ctx context.Context, token string, r *HookRequest, opt
 }
 
 func (c *client) callToken(ctx context.Context, to *ClientCall, token string, r *HookRequest, opts []SendOption) (*HookCall, error) {
+	attributes, err := flow.Attributes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	h, err := c.openHook(ctx, token, 2)
 	if err != nil {
 		return nil, err
@@ -320,7 +324,7 @@ func (c *client) callToken(ctx context.Context, to *ClientCall, token string, r 
 	}
 	payload, err := acceptedPart(record.HookWeb, &c.limits, h.state.Name, r)
 	if err == nil {
-		err = c.deliverToHook(ctx, h, id, keyed, &event.Event{Type: event.HookReceived, Payload: payload}, opts)
+		err = c.deliverToHook(ctx, h, id, keyed, &event.Event{Type: event.HookReceived, Payload: payload, Attributes: attributes}, opts)
 	}
 	call.since = c.store.Clock().Now()
 	return call, err

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"time"
@@ -38,7 +39,7 @@ type runOptions struct {
 	hold       time.Duration
 	debug      bool
 	same       bool // WithSameInput was given
-	messages   []func(l *flow.Limits, by string, inside bool) (store.Item, error)
+	messages   []func(ctx context.Context, l *flow.Limits, inside bool) (store.Item, error)
 	err        error
 }
 

@@ -491,7 +491,7 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	} else {
 		spec.Seed, spec.Collect, events[0].Time = "", event.CollectNone, now
 	}
-	spec.WorkflowID = old.workflowID()
+	spec.WorkflowID, spec.Build = old.workflowID(), h.c.thisBuild()
 	events[0].Spec, events[0].By, events[0].Reason, events[0].Item = &spec, flow.Behalf(ctx), old.asked.reason, old.asked.item
 	last := &events[len(events)-1]
 	c := store.Create{

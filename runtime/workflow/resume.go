@@ -154,6 +154,10 @@ func (c *client) sendToHook(ctx context.Context, name, token string, e *event.Ev
 }
 
 func (c *client) sendToken(ctx context.Context, call *ClientCall, token string, e *event.Event, opts []SendOption) error {
+	var err error
+	if e.Attributes, err = flow.Attributes(ctx); err != nil {
+		return err
+	}
 	h, err := c.openHook(ctx, token, 1)
 	if err != nil {
 		return err

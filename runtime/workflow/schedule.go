@@ -88,6 +88,9 @@ func Tick(ctx Context) (time.Time, bool) {
 // any other error, repeat the call.
 func (d Definition[In, Out]) Schedule(ctx context.Context, c *Client, name string, s schedule.Spec, in In, opts ...RunOption) error {
 	set, err := d.def().scheduled(c.inner(), name, s, in, opts)
+	if err == nil {
+		_, err = flow.Attributes(ctx) // even if the schedule exists
+	}
 	if err != nil {
 		return err
 	}

@@ -173,7 +173,7 @@ func (t Topic[T]) Send(ctx context.Context, to Target, v T, opts ...SendOption) 
 }
 
 func (t Topic[T]) send(ctx context.Context, h *Handle, call *ClientCall, v T, opts []SendOption) error {
-	item, err := t.item(&h.c.limits, v, flow.Behalf(ctx), opts)
+	item, err := t.item(ctx, &h.c.limits, v, opts)
 	if err != nil {
 		return err
 	}
@@ -187,9 +187,13 @@ func (t Topic[T]) send(ctx context.Context, h *Handle, call *ClientCall, v T, op
 	return nil
 }
 
-// item returns a message as an inbox item. by is the name that OnBehalfOf has set.
-func (t Topic[T]) item(l *flow.Limits, v T, by string, opts []SendOption) (store.Item, error) {
+// item returns a message as an inbox item. It has the attributes and the name that ctx carries.
+func (t Topic[T]) item(ctx context.Context, l *flow.Limits, v T, opts []SendOption) (store.Item, error) {
 	if err := t.check(); err != nil {
+		return store.Item{}, err
+	}
+	attributes, err := flow.Attributes(ctx)
+	if err != nil {
 		return store.Item{}, err
 	}
 	payload, err := l.Encode(t.what(), v, false)
@@ -197,7 +201,9 @@ func (t Topic[T]) item(l *flow.Limits, v T, by string, opts []SendOption) (store
 		return store.Item{}, err
 	}
 	id, _ := itemOf(t.name, opts)
-	body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Name: t.name, Payload: payload, By: by})
+	body, err := event.AppendItem(nil, &event.Event{
+		Type: event.MessageReceived, Name: t.name, Payload: payload, By: flow.Behalf(ctx), Attributes: attributes,
+	})
 	return store.Item{ID: id, Scope: store.ScopeChain, Body: body}, err
 }
 
@@ -292,22 +298,21 @@ func storeRefusal(e *refusedError) *event.Failure {
 func WithMessage[T any](t Topic[T], v T, opts ...SendOption) StartOption {
 	t.declared()
 	return startOption(func(r *runOptions) {
-		r.messages = append(r.messages, func(l *flow.Limits, by string, inside bool) (store.Item, error) {
+		r.messages = append(r.messages, func(ctx context.Context, l *flow.Limits, inside bool) (store.Item, error) {
 			if event.Reserved(t.name) && !inside {
 				return store.Item{}, reservedTopic(t.name)
 			}
-			return t.item(l, v, by, opts)
+			return t.item(ctx, l, v, opts)
 		})
 	})
 }
 
-// items returns the messages with which the run is created. by is the name that OnBehalfOf has set.
-// Messages with the same key are sent once. Only a run of an internal workflow may receive messages
+// items returns the messages with which a request with this context creates the run. Messages with the same key are sent once. Only a run of an internal workflow may receive messages
 // of the runtime's topics.
-func (o *runOptions) items(l *flow.Limits, by, workflow string) ([]store.Item, error) {
+func (o *runOptions) items(ctx context.Context, l *flow.Limits, workflow string) ([]store.Item, error) {
 	var items []store.Item
 	for _, message := range o.messages {
-		item, err := message(l, by, event.Internal(workflow))
+		item, err := message(ctx, l, event.Internal(workflow))
 		if err != nil {
 			return nil, err
 		}

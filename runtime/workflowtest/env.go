@@ -98,6 +98,7 @@ func newEnv(t testing.TB, opts []Option) *Env {
 	}
 	(*flow.Registry)(&e.registry).Observe(e.observer)
 	e.client = workflow.NewClient(&clientStore{Store: e.store, env: e}, workflow.ClientConfig{Logger: e.logger, Interceptors: e.options.clientInterceptors})
+	(*flow.Client)(e.client).Engine().SetBuild("") // logs of tests do not depend on the program
 	return e
 }
 

@@ -39,6 +39,13 @@ func StartEver(ctx context.Context, client *workflow.Client, doc string) (workfl
 	return run.ID(), nil
 }
 
+// StartFor starts the review of a document for a user of a tenant.
+func StartFor(ctx context.Context, client *workflow.Client, user, tenant, doc string) (*workflow.Run[string], error) {
+	ctx = workflow.OnBehalfOf(ctx, user)
+	ctx = workflow.WithAttribute(ctx, "tenant", tenant)
+	return Review.Start(ctx, client, doc)
+}
+
 // Approve sends a verdict to the active review of the document.
 func Approve(ctx context.Context, client *workflow.Client, doc, who, click string) error {
 	run := Review.GetByID(client, "review-"+doc)

@@ -27,6 +27,7 @@ type Attempt struct {
 	LogKey string
 	Ref    uint64
 	Tags   map[string]string
+	Spec   *event.Spec // of the run Log, which has the attributes of the run; nil in a test
 	// Last contains the details of the last heartbeat of an earlier attempt, or nil.
 	Last []byte
 	// Heart stores the details of heartbeats.

@@ -25,15 +25,15 @@ func Sends(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send
 	var err error
 	switch e.Type {
 	case event.ChildCreated:
-		s, err = sendStart(run, e)
+		s, err = sendStart(run, state, e)
 	case event.ChildCancelRequested:
 		s, err = sendCancel(run, e.Next, e.Reason)
 	case event.MessageSent:
-		m := OutboxMessage{Key: e.Key, Answer: Always}
+		m, attributes := OutboxMessage{Key: e.Key, Answer: Always}, state.Spec.Attributes
 		if e.Name == event.NoticeTopic { // the sender gets the notice itself as the answer
-			m = OutboxMessage{Key: string(e.Item), Answer: OnRefusal}
+			m, attributes = OutboxMessage{Key: string(e.Item), Answer: OnRefusal}, nil
 		}
-		s, err = sendItem(e.Item, e.Next, &event.Event{Type: event.MessageReceived, Name: e.Name, Payload: e.Payload}, m, store.ScopeChain)
+		s, err = sendItem(e.Item, e.Next, &event.Event{Type: event.MessageReceived, Name: e.Name, Payload: e.Payload, Attributes: attributes}, m, store.ScopeChain)
 	case event.MessageReceived, event.ValueSet:
 		return sendNotices(run, state, state.NoticesAt(e.Seq), nil)
 	case event.RunPaused, event.RunResumed, event.RunStepped, event.CancelRequested:
@@ -66,12 +66,18 @@ func EndID(run event.RunID) event.ItemID { return event.DerivedItemID(run, "end"
 
 // sendStart returns the record that creates a run. The first frame of the run is the same however
 // often the record is made. The commit ID of the frame is derived, and its time is the time of the
-// event that causes the record. A run without a parent in its Spec is not a child.
-func sendStart(run event.RunID, e *event.Event) (store.Send, error) {
+// event that causes the record. A run without a parent in its Spec is not a child. It inherits the
+// attributes nevertheless: a schedule starts such runs.
+func sendStart(run event.RunID, state *event.LogState, e *event.Event) (store.Send, error) {
+	spec := e.Spec
+	if all := state.Spec.Attributes; len(all) > 0 && e.Name != event.HookRun && e.Name != event.PermitRun {
+		with := *spec
+		with.Attributes, spec = all, &with
+	}
 	var cid event.CommitID
 	copy(cid[:], event.DerivedItemID(e.Next, "created"))
 	frame, err := event.AppendFrame(nil, &event.Frame{CommitID: cid, Time: e.Time, Events: []event.Event{
-		{Seq: 1, Type: event.RunCreated, Time: e.Time, Spec: e.Spec, Payload: e.Payload},
+		{Seq: 1, Type: event.RunCreated, Time: e.Time, Spec: spec, Payload: e.Payload},
 	}})
 	if err != nil {
 		return store.Send{}, err

@@ -52,4 +52,6 @@ type Engine interface {
 	// AddHost makes the client pass its local starts to a worker. The worker calls leave when it
 	// accepts no further starts.
 	AddHost(h localstart.Host) (leave func())
+	// SetBuild sets the build that runs created by the client record, instead of [ProgramBuild].
+	SetBuild(build string)
 }

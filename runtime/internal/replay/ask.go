@@ -132,6 +132,7 @@ func (r *Run) answer(h *Handler, e *event.Event) {
 	path := h.path + "/answer#" + strconv.Itoa(h.n)
 	r.open(path, func(b *Branch) {
 		b.answers = true
+		b.received(e)
 		payload, failed := h.Answer(b, slices.Clone(e.Payload))
 		b.enter()
 		asked := event.Event{Type: event.AskAnswered, Ref: e.Seq, Key: string(e.Item), Payload: payload, Failure: failed}

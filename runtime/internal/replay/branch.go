@@ -31,6 +31,7 @@ type Branch struct {
 	makes   *Promise         // the promise that the branch resolves; nil if none
 	answers bool             // whether the branch answers an ask
 	taken   map[*Hook]*taken // the last payload from each hook with answers; nil if none
+	origin  *origin          // of the last message, payload or question that the branch has received; nil if it has no attributes
 	failed  *event.Failure   // failure of an operation that returns no error; the failure ends the run
 
 	place    node[Branch] // node in the list of open branches
@@ -217,7 +218,7 @@ func (o *ordinals) next(name string) int {
 func (b *Branch) Open(path string, at *Trace, f func(*Branch)) {
 	b.enter()
 	nb := b.run.open(path, f)
-	nb.opened, nb.taken = at, maps.Clone(b.taken)
+	nb.opened, nb.taken, nb.origin = at, maps.Clone(b.taken), b.origin
 }
 
 // Now returns the time of the event to which the code reacts.

@@ -29,6 +29,12 @@ func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(rec
 	if spec.Root == "" {
 		spec.Root = r.id
 	}
+	switch {
+	case event.IsStepRun(spec.Workflow): // the step has the attributes of this run
+		spec.Build = r.state.Spec.Build
+	case !event.Helper(spec.Workflow):
+		spec.Build = r.Build
+	}
 	asked.Spec = &spec
 	op := b.begin(s, asked, same)
 	if u := r.windup.undo; u != nil {
@@ -43,7 +49,9 @@ func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(rec
 // Its field Next is the ID of the run, which does not depend on the requesting run.
 func (b *Branch) Start(s *Scope, asked event.Event, same func(recorded []byte) string) *Op {
 	b.enter()
-	asked.Close = event.CloseAbandon
+	spec := *asked.Spec
+	spec.Build = b.run.Build
+	asked.Close, asked.Spec = event.CloseAbandon, &spec
 	return b.begin(s, asked, same)
 }
 

@@ -140,8 +140,10 @@ func (b *Branch) ReceiveHook(s *Scope, h *Hook, due time.Time) (*event.Event, er
 	return e, err
 }
 
-// took records the payload that the branch has received for AnswerHook. e may be nil.
+// took records the message that the branch has received, or the payload if h is not nil. e may be
+// nil.
 func (b *Branch) took(h *Hook, e *event.Event) {
+	b.received(e)
 	if e == nil || h == nil || !h.Answers {
 		return
 	}

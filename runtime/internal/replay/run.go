@@ -30,6 +30,8 @@ type Run struct {
 	// Unbounded reports whether a limit is certain to be unbounded. If Unbounded is nil, no limit
 	// is.
 	Unbounded func(limit string) bool
+	// Build is the build that the runs record which this run creates; empty: none.
+	Build string
 
 	state  event.LogState
 	feed   []event.Event // recorded events that were not consumed

@@ -83,10 +83,13 @@ func (r *Run) Unread(yield func(*event.Event) bool) {
 // TryReceive returns the next message if it has arrived. Otherwise it returns nil.
 func (b *Branch) TryReceive(name string) *event.Event {
 	b.enter()
-	if t := b.run.topic(name); len(t.unread) > 0 {
-		return t.pop()
+	t := b.run.topic(name)
+	if len(t.unread) == 0 {
+		return nil
 	}
-	return nil
+	e := t.pop()
+	b.received(e)
+	return e
 }
 
 // PutBack puts back a message that the code has received from a topic, so that it is the next
@@ -102,7 +105,9 @@ func (b *Branch) PutBack(name string, e *event.Event) {
 // scope.
 func (b *Branch) Receive(s *Scope, name string, due time.Time) (*event.Event, error) {
 	b.enter()
-	return b.receive(s, b.run.topic(name), event.WaitMessage, name, due)
+	e, err := b.receive(s, b.run.topic(name), event.WaitMessage, name, due)
+	b.received(e)
+	return e, err
 }
 
 // ErrClosed is the error of a receive from a closed hook.

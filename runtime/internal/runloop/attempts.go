@@ -324,11 +324,14 @@ func (s *State) settle(op *replay.Op, attempt int, out *Outcome) {
 		for _, name := range out.Closes {
 			s.apply(event.Event{Type: event.StreamClosed, Name: name, Key: op.Key, Attempt: attempt})
 		}
-		s.apply(event.Event{Type: event.StepCompleted, Ref: op.Ref, Attempt: attempt, Payload: out.Payload, Item: out.item, Key: out.key, By: out.sender})
+		s.apply(event.Event{
+			Type: event.StepCompleted, Ref: op.Ref, Attempt: attempt, Payload: out.Payload,
+			Item: out.item, Key: out.key, By: out.sender, Attributes: out.attributes,
+		})
 		return
 	}
 	e := s.verdict(op, attempt, out)
-	e.Item, e.Key, e.By = out.item, out.key, out.sender
+	e.Item, e.Key, e.By, e.Attributes = out.item, out.key, out.sender, out.attributes
 	if out.Hold > 0 {
 		s.holdBack = holdBack{seq: s.run.State().Seq + 1, d: max(s.holdBack.d, out.Hold)}
 	}

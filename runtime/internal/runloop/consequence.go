@@ -100,7 +100,7 @@ func (s *State) continuation(last *event.Event) (*store.Create, error) {
 	state := s.run.State()
 	spec := *state.Spec
 	spec.ContinuedOf, spec.RerunOf, spec.Seed, spec.Kept, spec.Hold, spec.StartAt, spec.StartWithin = s.id, "", "", 0, 0, time.Time{}, 0
-	spec.Collect, spec.Reruns = event.CollectNone, 0
+	spec.Collect, spec.Reruns, spec.Build = event.CollectNone, 0, s.Build
 	if last.Spec != nil {
 		spec.Queue = last.Spec.Queue
 	}
@@ -114,7 +114,7 @@ func (s *State) continuation(last *event.Event) (*store.Create, error) {
 	s.run.Unread(func(e *event.Event) bool {
 		switch e.Type {
 		case event.MessageReceived, event.AskReceived, event.AskAccepted: // payloads of hooks are not carried over, because hooks end with the run
-			events = append(events, event.Event{Type: e.Type, Name: e.Name, Item: e.Item, Payload: e.Payload})
+			events = append(events, event.Event{Type: e.Type, Name: e.Name, Item: e.Item, Payload: e.Payload, By: e.By, Attributes: e.Attributes})
 		}
 		return true
 	})

@@ -111,7 +111,7 @@ func (s *State) finish(ref uint64, e *event.Event) {
 	}
 	s.interrupted = slices.DeleteFunc(s.interrupted, func(r uint64) bool { return r == ref })
 	out := s.sentOutcome(op, e)
-	out.Closes, out.item, out.key, out.sender = closes, e.Item, e.Key, e.By
+	out.Closes, out.item, out.key, out.sender, out.attributes = closes, e.Item, e.Key, e.By, e.Attributes
 	s.settle(op, o.Attempt, &out)
 }
 

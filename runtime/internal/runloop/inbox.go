@@ -217,11 +217,11 @@ func (s *State) applyItem(e *event.Event) {
 		}
 		ref := s.run.Hook(e.Token)
 		if s.run.State().Open(ref) == nil {
-			e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Token: e.Token} // the log records the missed payload
+			e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Attributes: e.Attributes, Token: e.Token} // the log records the missed payload
 			break
 		}
 		if f := s.misfit(e); f != nil {
-			e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Token: e.Token, Failure: f}
+			e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Attributes: e.Attributes, Token: e.Token, Failure: f}
 			break
 		}
 		e.Ref, e.Token = ref, ""

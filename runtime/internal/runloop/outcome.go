@@ -29,7 +29,9 @@ type Outcome struct {
 	item    event.ItemID   // item that contained an outcome from outside; empty if the code returned the outcome
 	key     string         // idempotency key of the item
 	sender  string         // sender of the item; empty if unknown
-	Unfit   error          // why the stored arguments do not fit this code; nil if they do
+
+	attributes map[string]string // attributes of the item
+	Unfit      error             // why the stored arguments do not fit this code; nil if they do
 }
 
 // Failed returns the outcome of an attempt that the runtime itself has ended with err.

@@ -39,7 +39,7 @@ func (s *State) goLive(events []event.Event, inbox []store.Item) {
 		return
 	}
 	s.run = replay.New(s.id, short, program, &s.memory.Pool)
-	s.run.Stray, s.run.Unbounded = s.stray, s.Unbounded
+	s.run.Stray, s.run.Unbounded, s.run.Build = s.stray, s.Unbounded, s.Build
 	if s.recoveries >= s.Recoveries {
 		s.poison(events, inbox)
 		return

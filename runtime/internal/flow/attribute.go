@@ -1,0 +1,169 @@
+package flow
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// The limits of the attributes of a request. MaxAttributeKey and MaxAttributeValue are in bytes.
+const (
+	MaxAttributes     = 32
+	MaxAttributeKey   = 128
+	MaxAttributeValue = 1 << 10
+)
+
+type attributesKey struct{}
+
+// WithAttribute is the implementation of workflow.WithAttribute.
+func WithAttribute(ctx context.Context, key, value string) context.Context {
+	before := contextAttributes(ctx)
+	if _, has := before[key]; !has && len(before) > MaxAttributes {
+		return ctx // one more than the limit makes each operation fail; further ones need not be kept
+	}
+	all := make(map[string]string, len(before)+1)
+	maps.Copy(all, before)
+	all[key] = value
+	return context.WithValue(ctx, attributesKey{}, all)
+}
+
+func contextAttributes(ctx context.Context) map[string]string {
+	all, _ := ctx.Value(attributesKey{}).(map[string]string)
+	return all
+}
+
+// Attributes returns the attributes set by WithAttribute, which must not be changed. The error is a
+// *store.InvalidError if one of them is not valid.
+func Attributes(ctx context.Context) (map[string]string, error) {
+	all := contextAttributes(ctx)
+	if len(all) == 0 {
+		return nil, nil
+	}
+	if len(all) > MaxAttributes {
+		return nil, &store.InvalidError{What: "attributes", Value: "", Reason: fmt.Sprintf("are more than %d: set fewer, or put them into one value", MaxAttributes)}
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) { // sorted, so that the error does not vary
+		if err := checkAttribute(key, all[key]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func checkAttribute(key, value string) error {
+	const what = "key of an attribute"
+	switch {
+	case key == "":
+		return &store.InvalidError{What: what, Value: key, Reason: fmt.Sprintf("is empty: want 1 to %d bytes", MaxAttributeKey)}
+	case key == event.AttributeBuild, key == event.AttributePrincipal, event.Reserved(key):
+		return &store.InvalidError{What: what, Value: key, Reason: "is set by the runtime: use another key, and workflow.OnBehalfOf for the principal"}
+	}
+	if err := store.CheckText(what, key, MaxAttributeKey); err != nil {
+		return err
+	}
+	return store.CheckText("value of attribute "+key, value, MaxAttributeValue)
+}
+
+// RunAttributes returns the attributes of a run that a request with this context starts: those set
+// by WithAttribute, and the name set by OnBehalfOf. The result must not be changed.
+func RunAttributes(ctx context.Context) (map[string]string, error) {
+	all, err := Attributes(ctx)
+	by := Behalf(ctx)
+	if err != nil || by == "" {
+		return all, err
+	}
+	with := make(map[string]string, len(all)+1)
+	maps.Copy(with, all)
+	with[event.AttributePrincipal] = by
+	return with, nil
+}
+
+// buildLength is the number of characters of a build.
+const buildLength = 12
+
+// Revision returns the beginning of the hash of the commit from which the program was built. It
+// returns "" if the program does not contain the hash, or if files were changed since the commit.
+func Revision() string { return revision() }
+
+var revision = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	return revisionOf(info.Settings)
+})
+
+func revisionOf(settings []debug.BuildSetting) (revision string) {
+	for _, s := range settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value != "false":
+			return ""
+		}
+	}
+	if len(revision) < buildLength {
+		return ""
+	}
+	return strings.Clone(revision[:buildLength])
+}
+
+// ProgramBuild identifies the running program if no worker does. It is the Revision, or otherwise
+// the beginning of a hash of the executable.
+func ProgramBuild() string { return programBuild() }
+
+var programBuild = sync.OnceValue(func() string {
+	if r := Revision(); r != "" {
+		return r
+	}
+	return hex.EncodeToString(executableSum())[:buildLength]
+})
+
+// executableSum identifies the running program by a hash of its executable. If the file cannot be
+// read, every process counts as a different program, and each retries a blocked run once.
+var executableSum = sync.OnceValue(func() []byte {
+	h := sha256.New()
+	path, err := os.Executable()
+	if err == nil {
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			defer func() { _ = f.Close() }()
+			_, err = io.Copy(h, f)
+		}
+	}
+	if err != nil {
+		t := event.NewToken()
+		return t[:]
+	}
+	return h.Sum(nil)
+})
+
+// Fingerprint identifies the code of a worker, so that a run that one worker has blocked is retried
+// by workers with other fingerprints. Its beginning, which BuildOf returns, is the Revision of the
+// program if there is one.
+func Fingerprint(r *Registry) string {
+	h := sha256.New()
+	h.Write(executableSum())
+	for _, line := range r.Code() {
+		_, _ = io.WriteString(h, line+"\n")
+	}
+	sum := hex.EncodeToString(h.Sum(nil)[:12])
+	if revision := Revision(); revision != "" {
+		return revision + sum[:buildLength]
+	}
+	return sum
+}
+
+// BuildOf returns the build of a worker with this fingerprint.
+func BuildOf(fingerprint string) string { return fingerprint[:min(len(fingerprint), buildLength)] }

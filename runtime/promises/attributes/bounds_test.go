@@ -1,0 +1,91 @@
+package attributes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/schedule"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// many returns a context with n attributes of the maximum size.
+func many(ctx context.Context, n int) context.Context {
+	for i := range n {
+		ctx = workflow.WithAttribute(ctx, fmt.Sprintf("%0128d", i), strings.Repeat("v", 1024))
+	}
+	return ctx
+}
+
+// invalid contains contexts whose attributes are not valid, and a part of the error.
+func invalid(ctx context.Context) map[string]context.Context {
+	with := func(k, v string) context.Context { return workflow.WithAttribute(ctx, k, v) }
+	return map[string]context.Context{
+		"are more than 32":             many(ctx, 33),
+		"are more than 32: set fewer":  many(ctx, 100),
+		"key of an attribute \"\" is":  with("", "v"),
+		"has 129 bytes":                with(strings.Repeat("k", 129), "v"),
+		"attribute tenant":             with("tenant", strings.Repeat("v", 1025)),
+		"value of attribute baggage":   with("baggage", strings.Repeat("v", 8192)),
+		`"k\xff" is not valid UTF-8`:   with("k\xff", "v"),
+		`"v\xff" is not valid UTF-8`:   with("k", "v\xff"),
+		`"k\x00" holds a zero byte`:    with("k\x00", "v"),
+		`"v\x00" holds a zero byte`:    with("k", "v\x00"),
+		`"build" is set by`:            with("build", "v"),
+		`"principal" is set by`:        with("principal", "v"),
+		`"flowgen.trace" is set by`:    with("flowgen.trace", "v"),
+		"are more than 32: set fewer,": workflow.WithAttribute(many(ctx, 33), "build", "v"),
+	}
+}
+
+// TestEV11_AnInvalidAttributeStoresNothing proves that each operation that creates a run returns a
+// typed error for attributes that are not valid, and that the store then contains no run.
+func TestEV11_AnInvalidAttributeStoresNothing(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		for want, ctx := range invalid(w.Ctx) {
+			calls := map[string]func() error{
+				"start":          func() error { _, err := shows.Start(ctx, w.Client, ""); return err },
+				"start and wait": func() error { _, err := shows.Execute(ctx, w.Client, ""); return err },
+				"bulk start": func() error {
+					_, err := shows.StartMany(ctx, w.Client, []workflow.StartRequest[string]{{}, {}})
+					return err
+				},
+				"schedule": func() error { return shows.Schedule(ctx, w.Client, "s", schedule.Spec{When: "every 1h"}, "") },
+			}
+			for what, call := range calls {
+				var bad *workflow.InvalidError
+				if err := call(); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) || !bad.Permanent() {
+					t.Errorf("%s: got %v, want an *InvalidError with %q", what, err, want)
+				}
+			}
+		}
+		if got := w.List(workflow.Filter{Internal: true}); len(got) != 0 {
+			t.Errorf("the store contains the runs %v", got)
+		}
+	})
+}
+
+// TestEV11_TheLargestAttributesAreKept proves that a run keeps as many and as large attributes as are
+// allowed, and that a valid value replaces one that is not.
+func TestEV11_TheLargestAttributesAreKept(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		first := fmt.Sprintf("%0128d", 0)
+		ctx := many(workflow.WithAttribute(w.Ctx, first, strings.Repeat("v", 1<<20)), 32)
+		run, err := shows.Start(workflow.OnBehalfOf(ctx, strings.Repeat("a", 1024)), w.Client, "")
+		flowtest.Order(t, err)
+		info, err := run.Info(w.Ctx)
+		flowtest.Order(t, err)
+		want := map[string]string{"principal": strings.Repeat("a", 1024), "build": info.Attributes["build"]}
+		for i := range 32 {
+			want[fmt.Sprintf("%0128d", i)] = strings.Repeat("v", 1024)
+		}
+		if diff := cmp.Diff(want, info.Attributes); diff != "" {
+			t.Errorf("attributes (-want +got):\n%s", diff)
+		}
+	})
+}
