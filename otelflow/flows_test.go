@@ -25,7 +25,7 @@ type step struct {
 }
 
 func newStep(name string) step {
-	p := shim.Policy{Retry: workflow.RetryPolicy{Initial: time.Millisecond, Max: time.Millisecond}}
+	p := shim.Policy{Retry: workflow.RetryPolicy{Attempts: 10, Initial: time.Millisecond, Max: time.Millisecond}}
 	return step{shim.NewStep(name, p, func(f func(context.Context, int) (int, error)) shim.Handler {
 		return shim.Handle(func(ctx context.Context, a stepArgs) (int, error) { return f(ctx, a.In) })
 	})}
