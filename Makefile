@@ -126,7 +126,7 @@ AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 LONG := ./redisstore ./sqlitestore ./runtime/worker ./internal/generator ./cmd/flowctl/cli ./internal/survival ./admin/hooks ./internal/gate
 
 # Tests sample what takes long (see internal/testutil/depth): make test-all executes all of it.
-test-all: export FLOWGEN_TEST_FULL := 1
+test-all: export FLOWTEST_FULL := 1
 
 # The tests of the programs that measure and harm prove nothing that is promised: make test-all runs them.
 MEASURING := ./lab/bench/...
@@ -281,7 +281,7 @@ chromium:
 
 .PHONY: ui
 ui: chromium ## test the web console in a browser, on every store (installs chromium where it is missing); PICTURES=DIR draws all pages
-	FLOWGEN_TEST_BROWSER=1 FLOWGEN_TEST_PICTURES=$(abspath $(PICTURES)) $(GO) test -count=1 -timeout 20m ./admin/console ./cmd/flowctl/uitest/...
+	FLOWTEST_BROWSER=1 FLOWTEST_PICTURES=$(abspath $(PICTURES)) $(GO) test -count=1 -timeout 20m ./admin/console ./cmd/flowctl/uitest/...
 
 .PHONY: pictures
 pictures: chromium ## draw the pictures of the README from runs of the tour

@@ -31,7 +31,7 @@ var long = flag.Bool("long", false, "also act on 100,000 runs in the test of bul
 
 // bulkStore is an environment variable for processes of this test that execute bulk actions. Its
 // value is the URL of the store.
-const bulkStore = "FLOWGEN_TEST_BULK_STORE"
+const bulkStore = "FLOWTEST_BULK_STORE"
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(bulkStore); url != "" {

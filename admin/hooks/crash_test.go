@@ -33,7 +33,7 @@ import (
 
 // roleOf is an environment variable for processes of this test. It contains the role of the
 // process, worker or server, and the URL of the store, separated by a space.
-const roleOf = "FLOWGEN_TEST_HOOKS"
+const roleOf = "FLOWTEST_HOOKS"
 
 func TestMain(m *testing.M) {
 	if role, url, ok := strings.Cut(os.Getenv(roleOf), " "); ok {

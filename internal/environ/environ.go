@@ -38,18 +38,15 @@ func Load(cfg any) error {
 	return errors.Join(append(unknown(vars), errs...)...)
 }
 
-// Unknown returns an error for each variable that no program reads.
-func Unknown() []error { return unknown(env.ToMap(os.Environ())) }
-
 // Read is like Load, but it does not report unknown variables, and returns the settings of all
 // fields. If a field has no variable, its setting is the default.
 func Read(cfg any) ([]Setting, []error) { return read(cfg, env.ToMap(os.Environ())) }
 
-// SetDefaults sets each field that has a default and whose value is not positive.
+// SetDefaults sets each field that has a default and whose value is zero or negative.
 func SetDefaults(cfg any) {
 	values := map[string]string{}
 	for _, f := range fieldsOf(cfg) {
-		if v := reflect.ValueOf(cfg).Elem().FieldByIndex(f.index); f.def != "" && (!v.CanInt() || v.Int() <= 0) {
+		if v := reflect.ValueOf(cfg).Elem().FieldByIndex(f.index); f.def != "" && (v.IsZero() || v.CanInt() && v.Int() < 0) {
 			values[f.name] = f.def
 		}
 	}
@@ -118,7 +115,7 @@ func (f *field) read(vars map[string]string) (value string, s Setting, err error
 	s.Value = value
 	switch f.secret {
 	case "yes":
-		s.Value = hidden
+		s.Value = Hidden
 	case "url":
 		s.Value = HidePassword(value)
 	}
@@ -186,19 +183,19 @@ func (f *field) invalid(value string, cause error) error {
 	return &ValueError{Name: f.name, Value: value, What: fmt.Sprintf("is %q", value), Want: f.form.want, Err: cause}
 }
 
-// hidden replaces a secret.
-const hidden = "******"
+// Hidden replaces a secret.
+const Hidden = "******"
 
 // HidePassword returns a URL without its passwords. If text has no form in which the password can
 // be found, the result contains no part of it.
 func HidePassword(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.User == nil && strings.Contains(text, "@") {
-		return hidden
+		return Hidden
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return hidden
+		return Hidden
 	}
 	for name := range query {
 		if strings.Contains(strings.ToLower(name), "password") {

@@ -21,7 +21,7 @@ type config struct {
 	Size     int            `env:"FLOWGEN_CLIENT_MAX_PAYLOAD" default:"2MiB" form:"size"`
 	Grace    time.Duration  `env:"FLOWGEN_WORKER_GRACE" default:"10s"`
 	Capacity map[string]int `env:"FLOWGEN_WORKER_CAPACITY"`
-	Without  bool           `env:"FLOWGEN_WORKER_NO_LOCAL_START"`
+	Without  bool           `env:"FLOWGEN_WORKER_NO_LOCAL_START" default:"false"`
 	Name     string         `env:"FLOWGEN_WORKER_NAME"`
 	URL      string         `env:"FLOWGEN_STORE" secret:"url"`
 	Password string         `env:"FLOWGEN_STORE_PASSWORD" secret:"yes"`
@@ -184,9 +184,9 @@ func TestOPS6_TheServiceLinksOfKubernetesAreIgnored(t *testing.T) {
 
 func TestOPS6_DefaultsReplaceWhatIsNotPositive(t *testing.T) {
 	for given, want := range map[*config]config{
-		{}:                                     {Runs: 7, Size: 2 << 20, Grace: 10 * time.Second},
-		{Runs: -1, Size: -1, Grace: -1}:        {Runs: 7, Size: 2 << 20, Grace: 10 * time.Second},
-		{Runs: 1, Size: math.MaxInt, Grace: 1}: {Runs: 1, Size: math.MaxInt, Grace: 1},
+		{}:                              {Runs: 7, Size: 2 << 20, Grace: 10 * time.Second},
+		{Runs: -1, Size: -1, Grace: -1}: {Runs: 7, Size: 2 << 20, Grace: 10 * time.Second},
+		{Runs: 1, Size: math.MaxInt, Grace: 1, Without: true}: {Runs: 1, Size: math.MaxInt, Grace: 1, Without: true},
 	} {
 		given.Other = given // SetDefaults must not follow pointers.
 		environ.SetDefaults(given)

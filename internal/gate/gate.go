@@ -172,7 +172,7 @@ func (r *Report) add(ctx context.Context, cfg Config, dir, temp string, b binary
 	}
 	run := exec.CommandContext(ctx, program, "-test.run=^TestFlowgenReplay$", "-test.timeout=0")
 	run.Dir = dir
-	run.Env = append(os.Environ(), "FLOWGEN_REPLAY="+asked)
+	run.Env = append(os.Environ(), "FLOWTEST_REPLAY="+asked)
 	said, err := run.CombinedOutput()
 	data, readErr := os.ReadFile(answered)
 	if err != nil || readErr != nil {

@@ -88,7 +88,7 @@ var rules = []rule{
 	{packages: "internal/spelling", external: none, required: true},
 	// The runtime and the command read their configuration from the environment with package environ.
 	{packages: "internal/environ", module: []string{"internal/spelling"}, external: []string{"github.com/caarlos0/env/v11"}, required: true},
-	{packages: "internal/layers", helper: true},
+	{packages: "internal/layers", module: []string{"internal/environ"}, helper: true},
 	{packages: "internal/testutil/...", module: append(slices.Clone(anyPackage), "internal/testutil/install"), helper: true},
 	{packages: "internal/...", module: []string{"internal/...", "flowcheck/..."}},
 	// Functions for operators use only the client. The command may import their declarations and

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/flowgen/flowgen/internal/environ"
 )
 
 // foreign returns a pattern for text that ties a file to the machine of its author: a path in a
@@ -71,6 +73,32 @@ func TestTree_NamesNoMachineAndNoRegistry(t *testing.T) {
 		if !files[name] {
 			t.Errorf("%s was not looked at", name)
 		}
+	}
+}
+
+// variable matches the name of an environment variable of flowgen.
+var variable = regexp.MustCompile(`\bFLOWGEN_[A-Z0-9_]*[A-Z0-9]\b`)
+
+// TestOPS6_TreeUsesOnlyKnownVariables proves that no file uses an environment variable that
+// programs would refuse as unknown. Tests and tools use variables that begin with FLOWTEST_.
+func TestOPS6_TreeUsesOnlyKnownVariables(t *testing.T) {
+	known := map[string]bool{}
+	for _, name := range environ.Names() {
+		known[name], known[name+"_FILE"] = true, true
+	}
+	used := 0
+	sources(t, func(name string, content []byte) {
+		if strings.HasPrefix(name, "internal/environ/") || strings.HasSuffix(name, "_test.go") || name == "docs/use/configuration.md" {
+			return // They contain unknown variables, or those that Kubernetes sets.
+		}
+		for _, found := range variable.FindAll(content, -1) {
+			if used++; !known[string(found)] {
+				t.Errorf("%s: %s is unknown: add it to a config struct and to package environ, or begin its name with FLOWTEST_", name, found)
+			}
+		}
+	})
+	if used < 20 {
+		t.Errorf("%d uses of variables were found", used)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // its tests takes ten times as long as most tests. Therefore all mutants of a package's tests share
 // one program. For each function that a mutant changes, the program contains the original and the
 // mutated function. The original function calls the mutated one if the variable names the mutant.
-const mutantEnv = "FLOWGEN_MUTANT"
+const mutantEnv = "FLOWTEST_MUTANT"
 
 // bundle is a test program that contains many mutants.
 type bundle struct {

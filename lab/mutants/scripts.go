@@ -14,7 +14,7 @@ import (
 const (
 	scriptDir  = "redisstore/lua"
 	scriptHost = "redisstore/script.go"
-	scriptEnv  = "FLOWGEN_MUTANT_SCRIPTS"
+	scriptEnv  = "FLOWTEST_MUTANT_SCRIPTS"
 )
 
 // hosting contains the mutants with which the program reads the scripts from the directory.

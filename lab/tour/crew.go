@@ -48,7 +48,7 @@ type duty struct {
 	Verbose bool   `json:"verbose"`
 }
 
-const dutyVariable = "FLOWGEN_TOUR_WORKER"
+const dutyVariable = "FLOWTEST_TOUR_WORKER"
 
 // workerWanted reports whether this process was started as a worker.
 func workerWanted() bool { return os.Getenv(dutyVariable) != "" }

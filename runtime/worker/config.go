@@ -44,12 +44,15 @@ type Config struct {
 	// default is Concurrency, but at least 16. With a higher value, more runs wait for each other's
 	// steps.
 	Runs int `env:"FLOWGEN_WORKER_RUNS"`
-	// MaxLogEvents and MaxLogBytes bound the log of a run. The defaults are 50,000 events and 50
-	// MB. A run whose log reaches a bound fails with the code "loglimit". Its context ends as after
-	// a cancel, and the run may use another fifth of the bound for cleanup and compensation. A
-	// long-lived run should continue as new before that; see workflow.ContinueAsNew and LogLength.
+	// MaxLogEvents bounds the number of events in the log of a run. The default is 50,000. A run
+	// whose log reaches a bound fails with the code "loglimit". Its context ends as after a cancel,
+	// and the run may use another fifth of the bound for cleanup and compensation. A long-lived run
+	// should continue as new before that; see Definition.ContinueAsNew and LogLength in package
+	// workflow.
 	MaxLogEvents int `env:"FLOWGEN_WORKER_MAX_LOG_EVENTS" default:"50000"`
-	MaxLogBytes  int `env:"FLOWGEN_WORKER_MAX_LOG_BYTES" default:"50MB" form:"size"`
+	// MaxLogBytes bounds the size of the log of a run in bytes, as MaxLogEvents bounds the number of
+	// its events. The default is 50 MB.
+	MaxLogBytes int `env:"FLOWGEN_WORKER_MAX_LOG_BYTES" default:"50MB" form:"size"`
 	// Capacity is this worker's capacity of local limits, by limit name; see limit.NewLocal. A
 	// limit without an entry does not bound the worker.
 	Capacity map[string]int `env:"FLOWGEN_WORKER_CAPACITY"`
@@ -60,7 +63,7 @@ type Config struct {
 	// NoLocalStart disables local starts: runs that are started on the worker's own client then
 	// wait for a claim by any worker. By default this worker begins such runs at once while it has
 	// free capacity, which saves a claim, a commit and two round trips.
-	NoLocalStart bool `env:"FLOWGEN_WORKER_NO_LOCAL_START"`
+	NoLocalStart bool `env:"FLOWGEN_WORKER_NO_LOCAL_START" default:"false"`
 	// BlockedAfter is how long workflow code may run between two durable operations before the
 	// worker logs a warning. The default is 5 s.
 	BlockedAfter time.Duration `env:"FLOWGEN_WORKER_BLOCKED_AFTER" default:"5s"`

@@ -1,6 +1,6 @@
 // Command e2e starts the HTTP API and runs the command in its arguments. The API listens on a free
 // port of this machine and uses a store in a new SQLite file, with a worker that serves
-// clients.order. The command receives the address in FLOWGEN_URL and a bearer token in
+// clients.order. The command receives the address in FLOWGEN_SERVER and a bearer token in
 // FLOWGEN_TOKEN. If the command fails, e2e fails. make ts uses e2e to run the tests of the
 // TypeScript client.
 package main
@@ -64,7 +64,7 @@ func run(ctx context.Context, name string, args ...string) (err error) {
 	}()
 	return serve(ctx, client, func(url, token string) error {
 		command := exec.CommandContext(ctx, name, args...) //nolint:gosec // the caller says what is executed
-		command.Env = append(os.Environ(), "FLOWGEN_URL="+url, "FLOWGEN_TOKEN="+token)
+		command.Env = append(os.Environ(), "FLOWGEN_SERVER="+url, "FLOWGEN_TOKEN="+token)
 		command.Stdout, command.Stderr = os.Stdout, os.Stderr
 		return command.Run()
 	})

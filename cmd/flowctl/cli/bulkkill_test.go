@@ -24,7 +24,7 @@ import (
 // haltsAfter is an environment variable for processes of this test that execute flowctl. With it,
 // the process halts forever after a number of store operations of one kind. An example of a value
 // is deliver:150.
-const haltsAfter = "FLOWGEN_TEST_HALTS_AFTER"
+const haltsAfter = "FLOWTEST_HALTS_AFTER"
 
 // halting is the store of a process that halts.
 type halting struct {

@@ -131,6 +131,8 @@ type command struct {
 	journalMost int
 	journalFor  time.Duration
 
+	env environment
+
 	ran bool // the arguments are valid
 
 	store  store.Store
@@ -159,7 +161,7 @@ func (c *command) root() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&c.url, "store", "", "URL of the store, such as sqlite:orders.db or redis://host:6379/0?prefix=flowgen ($FLOWGEN_STORE)")
 	f.StringVar(&c.server, "server", "", "URL of a flowctl serve, such as https://flows.example.com, instead of a store ($FLOWGEN_SERVER)")
-	f.StringVar(&c.tokens, "token-file", os.Getenv("FLOWGEN_TOKEN_FILE"), "file with the token for the server ($FLOWGEN_TOKEN_FILE)")
+	f.StringVar(&c.tokens, "token-file", "", "file with the token for the server ($FLOWGEN_TOKEN or $FLOWGEN_TOKEN_FILE)")
 	f.StringVarP(&c.output, "output", "o", "table", "output format: "+strings.Join(outputs, ", "))
 	f.BoolVar(&c.asJSON, "json", false, "the same as --output json")
 	f.DurationVar(&c.timeout, "timeout", 0, "time limit for the store; 0: 30s, or none for follow and wait")
@@ -170,15 +172,27 @@ func (c *command) root() *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("payloads", cobra.FixedCompletions([]string{"show", "hide"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
-		c.runs(), c.failures(), c.bulk(), c.queues(), c.workers(), c.top(), c.schedules(), c.pools(), c.catalog(), c.show(), c.follow(), c.wait(), c.start(), c.send(), c.ask(), c.value(), c.stream(), c.doctor(), c.fsck(), c.serve(), c.token(), c.schema(),
+		c.runs(), c.failures(), c.bulk(), c.queues(), c.workers(), c.top(), c.schedules(), c.pools(), c.catalog(), c.show(), c.follow(), c.wait(), c.start(), c.send(), c.ask(), c.value(), c.stream(), c.doctor(), c.fsck(), c.serve(), c.token(), c.schema(), c.config(),
 	)
 	root.AddCommand(c.ui(), c.journal(), c.export(), c.importRuns(), c.hooks(), c.views())
 	root.AddCommand(c.actions()...)
 	return root
 }
 
-// check validates the flags that all commands have.
+// check validates the flags that all commands have, and the environment.
 func (c *command) check() error {
+	if err := c.checkOutput(); err != nil {
+		return err
+	}
+	if err := c.readEnvironment(); err != nil {
+		return err
+	}
+	c.ran = true
+	return nil
+}
+
+// checkOutput validates the flags for the output.
+func (c *command) checkOutput() error {
 	if c.asJSON {
 		c.output = "json"
 	}
@@ -187,9 +201,6 @@ func (c *command) check() error {
 	}
 	if c.hide != "show" && c.hide != "hide" {
 		return &admin.InputError{What: fmt.Sprintf("--payloads is %q", c.hide), Fix: "use show or hide"}
-	}
-	if err := c.checkJournal(); err != nil {
-		return err
 	}
 	c.ran = true
 	return nil
@@ -257,7 +268,12 @@ func (c *command) do(cmd *cobra.Command, f func(ctx context.Context, s service) 
 func (c *command) where() (url, server string, err error) {
 	url, server = c.url, c.server
 	if url == "" && server == "" {
-		url, server = os.Getenv("FLOWGEN_STORE"), os.Getenv("FLOWGEN_SERVER")
+		server = c.env.Server
+		if c.env.URL != "" {
+			if url, err = c.env.Complete(); err != nil {
+				return "", "", &admin.InputError{What: err.Error(), Fix: "flowctl config prints all variables"}
+			}
+		}
 	}
 	switch {
 	case url == "" && server == "":
@@ -273,7 +289,7 @@ func (c *command) local() *admin.Service { return c.onStore().AsLocal(whoami()) 
 
 // remote returns the service of a server.
 func (c *command) remote(server string) (*remote.Service, error) {
-	var cfg remote.Config
+	cfg := remote.Config{Token: strings.TrimSpace(c.env.Token)}
 	if c.tokens != "" {
 		b, err := os.ReadFile(c.tokens)
 		if err != nil {

@@ -6,8 +6,6 @@ import (
 	"os"
 	"os/user"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,31 +23,6 @@ func whoami() string {
 		host = h
 	}
 	return name + "@" + host
-}
-
-// checkJournal reads the limits of the journal from the environment unless they are given as flags.
-func (c *command) checkJournal() error {
-	bad := func(what, given string) error {
-		return &admin.InputError{What: fmt.Sprintf("%s is %q", what, given), Fix: "give a maximum number of entries, such as 100000, and a maximum age, such as 8760h"}
-	}
-	if text := os.Getenv("FLOWGEN_JOURNAL_MOST"); text != "" && c.journalMost == 0 {
-		n, err := strconv.Atoi(text)
-		if err != nil || n <= 0 {
-			return bad("FLOWGEN_JOURNAL_MOST", text)
-		}
-		c.journalMost = n
-	}
-	if text := os.Getenv("FLOWGEN_JOURNAL_FOR"); text != "" && c.journalFor == 0 {
-		d, err := time.ParseDuration(text)
-		if err != nil || d <= 0 {
-			return bad("FLOWGEN_JOURNAL_FOR", text)
-		}
-		c.journalFor = d
-	}
-	if c.journalMost < 0 || c.journalFor < 0 {
-		return bad("--journal-most and --journal-for", fmt.Sprint(c.journalMost, " ", c.journalFor))
-	}
-	return nil
 }
 
 func (c *command) journal() *cobra.Command {

@@ -24,7 +24,7 @@ import (
 // stopsAt is an environment variable for processes of this test that execute flowctl. With it, the
 // process halts forever at an entry of the journal, either before or after the nth write. Writes
 // are counted from 1.
-const stopsAt = "FLOWGEN_TEST_STOPS_AT"
+const stopsAt = "FLOWTEST_STOPS_AT"
 
 // stopping is the store of a process that halts.
 type stopping struct {

@@ -15,7 +15,7 @@ import (
 )
 
 // printed lists the types of JSON outputs that are not part of the API.
-var printed = []reflect.Type{reflect.TypeFor[shown](), reflect.TypeFor[outcome](), reflect.TypeFor[contents](), reflect.TypeFor[imported]()}
+var printed = []reflect.Type{reflect.TypeFor[shown](), reflect.TypeFor[outcome](), reflect.TypeFor[contents](), reflect.TypeFor[imported](), reflect.TypeFor[configuration]()}
 
 // schemas returns the JSON Schemas of the JSON outputs by name.
 func schemas() map[string]map[string]any {

@@ -20,6 +20,7 @@ import (
 	"github.com/flowgen/flowgen/admin/api"
 	"github.com/flowgen/flowgen/admin/console"
 	"github.com/flowgen/flowgen/admin/hooks"
+	"github.com/flowgen/flowgen/internal/environ"
 )
 
 func (c *command) serve() *cobra.Command {
@@ -69,7 +70,7 @@ func (c *command) faces(cfg api.Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix, api.New(s, cfg))
 	mux.Handle(hooks.Prefix, hooks.New(c.client, hooks.Config{}))
-	mux.Handle("/", console.New(s, console.Config{Store: storeName(url), Flags: "--store " + hiddenPassword(url), Session: cfg.Session, Proxy: cfg.Proxy}))
+	mux.Handle("/", console.New(s, console.Config{Store: storeName(url), Flags: "--store " + environ.HidePassword(url), Session: cfg.Session, Proxy: cfg.Proxy}))
 	return mux
 }
 
@@ -187,7 +188,7 @@ func (c *command) ui() *cobra.Command {
 				open(fmt.Sprintf("http://%s/", l.Addr()))
 			}
 			if _, server, _ := c.where(); server != "" {
-				cfg := console.Config{Store: storeName(server), Flags: "--server " + hiddenPassword(server)}
+				cfg := console.Config{Store: storeName(server), Flags: "--server " + environ.HidePassword(server)}
 				return serveUntil(ctx, l, console.Over(func(admin.Principal) console.Service { return s }, cfg))
 			}
 			stop := c.serveAdmin(ctx)
@@ -230,13 +231,4 @@ func storeName(store string) string {
 		name = prefix + "@" + name
 	}
 	return name
-}
-
-// hiddenPassword removes the password from a URL.
-func hiddenPassword(store string) string {
-	u, err := url.Parse(store)
-	if err != nil {
-		return "URL"
-	}
-	return u.Redacted()
 }

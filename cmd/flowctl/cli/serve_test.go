@@ -25,7 +25,7 @@ import (
 
 // isFlowctl is an environment variable for processes of this test. With it, the test binary
 // executes flowctl.
-const isFlowctl = "FLOWGEN_TEST_IS_FLOWCTL"
+const isFlowctl = "FLOWTEST_IS_FLOWCTL"
 
 func TestMain(m *testing.M) {
 	if at := os.Getenv(stopsAt); at != "" {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/cmd/flowctl/cli/internal/quiet"
+	"github.com/flowgen/flowgen/internal/environ"
 )
 
 func init() { quiet.Restore() } //nolint:gochecknoinits // bubbletea has been initialised
@@ -148,7 +149,7 @@ func newTop(ctx context.Context, c *command) *topModel {
 	if u, s, err := c.where(); err == nil {
 		where = cmp.Or(s, u)
 	}
-	return &topModel{ctx: ctx, c: c, now: time.Now, where: hiddenPassword(where), width: 80, height: 24, renderer: lipgloss.DefaultRenderer()}
+	return &topModel{ctx: ctx, c: c, now: time.Now, where: environ.HidePassword(where), width: 80, height: 24, renderer: lipgloss.DefaultRenderer()}
 }
 
 // setFilter parses a filter and makes it the current filter.

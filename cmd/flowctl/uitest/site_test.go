@@ -24,7 +24,7 @@ import (
 
 // browserVariable is an environment variable that enables the tests with a browser. make ui sets
 // it.
-const browserVariable = "FLOWGEN_TEST_BROWSER"
+const browserVariable = "FLOWTEST_BROWSER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(browserVariable) == "" {

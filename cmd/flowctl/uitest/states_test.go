@@ -111,7 +111,7 @@ func (s *site) draws(page string) {
 
 // picturesVariable is an environment variable that contains a folder for pictures of all pages, for
 // review. make ui PICTURES=DIR sets it.
-const picturesVariable = "FLOWGEN_TEST_PICTURES"
+const picturesVariable = "FLOWTEST_PICTURES"
 
 // pictures draws a page on phones, tablets and desktops, in both themes.
 func (s *site) pictures(dir, page string) {

@@ -8,13 +8,13 @@ import (
 )
 
 // Full reports whether tests execute all of their cases. The Makefile sets the variable.
-func Full() bool { return os.Getenv("FLOWGEN_TEST_FULL") != "" }
+func Full() bool { return os.Getenv("FLOWTEST_FULL") != "" }
 
 // NeedFull skips a test that only make test-all executes.
 func NeedFull(t testing.TB) {
 	t.Helper()
 	if !Full() {
-		t.Skip("only make test-all executes it: set FLOWGEN_TEST_FULL=1")
+		t.Skip("only make test-all executes it: set FLOWTEST_FULL=1")
 	}
 }
 

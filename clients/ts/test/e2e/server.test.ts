@@ -6,7 +6,7 @@ import { Client, ConnectionError, ProblemError, RunError, type Event, type RunHa
 import type { Flows } from "./flows.js";
 import { CuttingProxy } from "./proxy.js";
 
-const url = process.env.FLOWGEN_URL ?? "";
+const url = process.env.FLOWGEN_SERVER ?? "";
 const token = process.env.FLOWGEN_TOKEN ?? "";
 const client = new Client<Flows>({ url, token });
 const limit = { timeout: 60_000 };
