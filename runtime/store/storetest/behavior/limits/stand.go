@@ -167,6 +167,21 @@ var standBehaviors = []behavior{
 		h.Finish(heavy, h.one(s, heavy), event.StatusCompleted)
 		h.one(s, light)
 	}},
+	{"L5_WhatLosesTheRateOfItsFirstLimitHoldsBackNobodyAtTheNextInTheSameClaim", func(h *harness) {
+		h.Limit("gpu", 2)
+		h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "disk"}, Config: store.LimitConfig{Rate: 1, Burst: 1, Per: time.Hour}})
+		s := h.Session()
+		h.one(s, h.Start(using("gpu")))
+		heavy := h.Start(using("disk"), weighing(2))
+		h.nothing("that is heavy", s)
+		light := h.Start(using("gpu"))
+		h.nothing("after the heavy one", s)
+		urgent := h.Start(using("disk"), func(c *store.Create) { c.Priority = 1 })
+		h.Equal("claimed", suite.RunsOf(h.Claim(s, 10)), []event.RunID{urgent.Run, light.Run})
+		h.State(heavy.Run, store.StateReady)
+		h.Counts("gpu", 2, 2)
+		h.Counts("disk", 1, 1)
+	}},
 	{"L5_AHeldBackKeyStopsNoOtherKey", func(h *harness) {
 		h.Limit("all", 1)
 		h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "tenant"}, Config: store.LimitConfig{Rate: 100, Burst: 5}})
