@@ -246,3 +246,25 @@ func TestTEST4_RecordNamesTheRunThatIsNotThere(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestVER5_ARunThatItsClientCanceledBeforeItBeganFitsTheCode(t *testing.T) {
+	s := memstore.New() // no worker serves the run, so the client ends it
+	client := workflow.NewClient(s, workflow.ClientConfig{})
+	defer func() { _ = client.Close() }()
+	run, err := keptWaits.Start(t.Context(), client, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Cancel(t.Context(), "not needed"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := run.Info(t.Context())
+	if err != nil || info.Status != workflow.StatusCanceled {
+		t.Fatalf("the run is %s (%v), want canceled", info.Status, err)
+	}
+	n := 0
+	got := observe(t, func(t testing.TB) { n = workflowtest.ReplayStore(t, setupKept, s, workflow.Filter{}) })
+	if n != 1 || got != "" {
+		t.Errorf("%d runs were replayed, want 1 without a report: %s", n, got)
+	}
+}

@@ -22,6 +22,8 @@ func (r *Run) requestCancel(e *event.Event) {
 	switch {
 	case r.state.Run != event.StatePending:
 		r.root.cancel(ErrCanceled)
+	case len(r.feed) > 0 && r.feed[0].Type.Terminal() && r.feed[0].By != "":
+		// A client has ended the run instead of a worker, and its event is no command.
 	case e.Failure != nil:
 		r.end(Ending{Type: event.RunFailed, Failure: e.Failure})
 	default:
