@@ -317,6 +317,9 @@ type shortWatch struct{ wrapper }
 func (s shortWatch) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if n == store.UntilEnd {
 		n = 1
+		if r := s.state(context.WithoutCancel(ctx), run); r != nil && r.N > n { // even if ctx has ended
+			return nil
+		}
 	}
 	return s.Store.Watch(ctx, run, n)
 }

@@ -43,6 +43,9 @@ var watchBehaviors = []behavior{
 			h.Commit(l, l.Commit(fence, l.Work()...))
 			h.Watched(next)
 		}
+		ended, end := context.WithCancel(h.Ctx)
+		end()
+		h.Is("watch with a context that has ended", h.Store.Watch(ended, l.Run, store.UntilEnd), context.Canceled)
 		h.Finish(l, fence, event.StatusCompleted)
 		h.Watched(p)
 	}},
