@@ -8,6 +8,3 @@ func (w *Worker) Capacity() int { return w.runs.capacity() }
 // ProbeEvery sets waitMost to d, which bounds the sleep of the claim loop. It must be called before
 // Run.
 func (w *Worker) ProbeEvery(d time.Duration) { w.waitMost = d }
-
-// ObeysWithin sets how long a stop waits for canceled user code. It must be called before Run.
-func (w *Worker) ObeysWithin(d time.Duration) { w.obeys = d }
