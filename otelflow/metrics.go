@@ -93,7 +93,6 @@ var (
 // meters records the metrics of runs.
 type meters struct {
 	names      *names
-	exemplars  func(run event.RunID, entity string) context.Context
 	counters   map[string]metric.Int64Counter
 	histograms map[string]metric.Float64Histogram
 }

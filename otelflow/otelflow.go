@@ -183,7 +183,7 @@ func (r *run) Committed(c observe.Commit) {
 	r.meters.committed(r, &c)
 	for i := range c.Events {
 		e := &c.Events[i]
-		r.meters.event(context.Background(), r, e)
+		r.meters.event(r.exemplar(e), r, e)
 		if !r.follow(e) {
 			return
 		}
@@ -191,6 +191,23 @@ func (r *run) Committed(c observe.Commit) {
 			r.exportAgain(r.id, r.spans.inherited)
 		}
 	}
+}
+
+// exemplar returns a context with the span to which an event belongs, for the exemplars of metrics.
+func (r *run) exemplar(e *event.Event) context.Context {
+	s := r.spans
+	if s == nil || s.spec == nil {
+		return context.Background()
+	}
+	at, id := s.began, trace.SpanID{}
+	if began := s.starter[e.Ref]; began != nil {
+		at, id = began.Time, s.attemptID(began)
+	}
+	part := s.part(at)
+	if !id.IsValid() {
+		id = runSpan(r.id, part)
+	}
+	return trace.ContextWithRemoteSpanContext(context.Background(), s.context(part, id))
 }
 
 // follow exports the spans that an event ends, and applies the event to the state of the run.

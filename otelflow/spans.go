@@ -137,12 +137,17 @@ func (s *spans) attempt(o *event.Open, until time.Time, outcome string, f *event
 		return
 	}
 	s.within(span{
-		name: "attempt " + o.Name, id: spanID(s.id, fmt.Sprintf("attempt/%d/%d", o.Ref, began.Attempt)), from: began.Time, to: until, failure: f,
+		name: "attempt " + o.Name, id: s.attemptID(began), from: began.Time, to: until, failure: f,
 		attrs: []attribute.KeyValue{
 			attribute.String("flowgen.step", o.Name), attribute.String("flowgen.key", o.Key), attribute.Int("flowgen.attempt", began.Attempt),
 			attribute.String("flowgen.worker", began.By), attribute.String("flowgen.outcome", outcome),
 		},
 	})
+}
+
+// attemptID returns the ID of the span of an attempt.
+func (s *spans) attemptID(started *event.Event) trace.SpanID {
+	return spanID(s.id, fmt.Sprintf("attempt/%d/%d", started.Ref, started.Attempt))
 }
 
 func (s *spans) wait(o *event.Open, until time.Time, outcome string) {

@@ -24,7 +24,7 @@ import (
 )
 
 func (c *command) serve() *cobra.Command {
-	var listen string
+	var listen, metrics string
 	var who access
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the HTTP API, the web console and the hooks of a store", Args: cobra.NoArgs,
@@ -54,10 +54,15 @@ func (c *command) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			stopMetrics, err := c.serveMetrics(ctx, metrics)
+			if err != nil {
+				return errors.Join(err, l.Close())
+			}
 			stop := c.serveAdmin(ctx)
-			return errors.Join(serveUntil(ctx, l, c.faces(cfg)), stop())
+			return errors.Join(serveUntil(ctx, l, c.faces(cfg)), stop(), stopMetrics())
 		},
 	}
+	cmd.Flags().StringVar(&metrics, "metrics", "", "address at which Prometheus can scrape /metrics: the gauges of queues, runs and limits")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "address to listen on; port 0 selects a free port, which is printed")
 	who.flags(cmd.Flags())
 	return cmd
