@@ -25,6 +25,7 @@ type options struct {
 	table     bool
 	progress  bool
 	plot      string
+	telemetry string
 
 	cpuProfile, memProfile, trace string
 }
@@ -66,6 +67,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.table, "table", false, "print the rows of a Markdown table, as in docs/internals/performance.md")
 	f.BoolVar(&o.progress, "progress", isTerminal(stderr), "report progress on standard error (default: true if it is a terminal)")
 	f.StringVar(&o.plot, "plot", "", "measure the growth of costs with the number of runs and steps, up to -runs (100000) and -steps (10000), and write plots to `DIR`")
+	f.StringVar(&o.telemetry, "telemetry", "none", "`LEVEL` of telemetry: none, interceptor (one that does nothing), metrics, or spans (and metrics)")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to `FILE`")
 	f.StringVar(&o.memProfile, "memprofile", "", "write a profile of all allocations to `FILE`")
 	f.StringVar(&o.trace, "trace", "", "write an execution trace to `FILE`")
@@ -81,8 +83,10 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	if o.count < 1 || o.batch < 1 || o.inflight < 1 || o.size.runs < 0 || o.size.steps < 0 || o.limit < 0 || o.wake < 0 {
 		return nil, fmt.Errorf("-count, -batch and -inflight must be at least 1, and no size or time may be negative: see -help")
 	}
-	var err error
-	o.workloads, err = pick(*names)
+	err := checkLevel(o.telemetry)
+	if err == nil {
+		o.workloads, err = pick(*names)
+	}
 	return o, err
 }
 

@@ -25,6 +25,7 @@ type stage struct {
 	size     size
 	progress *progress
 	log      *complaints
+	reports  *telemetry
 
 	stop   context.CancelFunc // nil if there is no worker
 	worked chan error
@@ -36,8 +37,12 @@ func newStage(ctx context.Context, fail context.CancelCauseFunc, t target, w *wo
 	if err != nil {
 		return nil, fmt.Errorf("open an empty store: %w", err)
 	}
-	s := &stage{bed: b, tap: newTap(b.store()), probe: &marked.Probe{}, o: o, size: o.size.or(w.size), progress: p, log: &complaints{}}
-	s.client = workflow.NewClient(s.tap, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	reports, err := newTelemetry(ctx, o.telemetry)
+	if err != nil {
+		return nil, errors.Join(err, b.discard())
+	}
+	s := &stage{bed: b, reports: reports, tap: newTap(b.store()), probe: &marked.Probe{}, o: o, size: o.size.or(w.size), progress: p, log: &complaints{}}
+	s.client = workflow.NewClient(s.tap, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn})), Interceptors: reports.interceptors})
 	if !w.alone {
 		s.work(w, fail)
 	}
@@ -46,7 +51,7 @@ func newStage(ctx context.Context, fail context.CancelCauseFunc, t target, w *wo
 
 // work starts the worker.
 func (s *stage) work(l *workload, fail context.CancelCauseFunc) {
-	w := worker.New(s.client, worker.Config{Parked: l.parked})
+	w := worker.New(s.client, worker.Config{Parked: l.parked, Interceptors: s.reports.interceptors, Observers: s.reports.observers})
 	l.register(w, s)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.worked = stop, make(chan error, 1)
@@ -86,7 +91,7 @@ func (s *stage) close() error {
 		s.stop()
 		err = <-s.worked
 	}
-	err = errors.Join(err, s.client.Close(), s.bed.discard())
+	err = errors.Join(err, s.reports.close(), s.client.Close(), s.bed.discard())
 	if said := s.log.String(); said != "" {
 		err = errors.Join(err, fmt.Errorf("the worker has complained: %s", said))
 	}
