@@ -126,12 +126,12 @@ func boundaries(d Metric) []float64 {
 	return shortTimes
 }
 
-func (t *meters) add(ctx context.Context, d Metric, attrs ...attribute.KeyValue) {
-	t.counters[d.Name].Add(ctx, 1, metric.WithAttributeSet(t.names.set(attrs)))
+func (t *meters) add(ctx context.Context, d Metric, v labels) {
+	t.counters[d.Name].Add(ctx, 1, t.names.options(v).add...)
 }
 
-func (t *meters) record(ctx context.Context, d Metric, v float64, attrs ...attribute.KeyValue) {
-	t.histograms[d.Name].Record(ctx, v, metric.WithAttributeSet(t.names.set(attrs)))
+func (t *meters) record(ctx context.Context, d Metric, n float64, v labels) {
+	t.histograms[d.Name].Record(ctx, n, t.names.options(v).record...)
 }
 
 // seconds returns the time between two events. The clock of a store may be set back.
@@ -139,19 +139,20 @@ func seconds(from, to time.Time) float64 { return max(to.Sub(from).Seconds(), 0)
 
 // claimed records that a worker has a run in memory.
 func (t *meters) claimed(r *observe.Run) {
-	workflow := attrWorkflow.String(r.Workflow)
+	v := labels{workflow: r.Workflow}
 	if r.Recoveries > 0 {
-		t.add(context.Background(), recoveries, workflow, attrQueue.String(r.Queue))
+		t.add(context.Background(), recoveries, labels{workflow: r.Workflow, queue: r.Queue})
 	}
 	if len(r.Log) > 1 {
-		t.add(context.Background(), replays, workflow)
-		t.record(context.Background(), replayDuration, r.Replay.Seconds(), workflow)
+		t.add(context.Background(), replays, v)
+		t.record(context.Background(), replayDuration, r.Replay.Seconds(), v)
 	}
 }
 
 func (t *meters) committed(r *run, c *observe.Commit) {
-	t.add(context.Background(), commits, r.workflow)
-	t.record(context.Background(), commitDuration, seconds(c.Made, c.Confirmed), r.workflow)
+	v := labels{workflow: r.workflow}
+	t.add(context.Background(), commits, v)
+	t.record(context.Background(), commitDuration, seconds(c.Made, c.Confirmed), v)
 }
 
 // event records the metrics of an event that follows the state of the log before it.
@@ -161,8 +162,9 @@ func (t *meters) event(ctx context.Context, r *run, e *event.Event) {
 		if r.helper {
 			return
 		}
-		t.add(ctx, runStarted, r.workflow, r.queue)
-		t.record(ctx, queueWait, seconds(r.mayBegin, e.Time), r.workflow, r.queue)
+		v := labels{workflow: r.workflow, queue: r.queue}
+		t.add(ctx, runStarted, v)
+		t.record(ctx, queueWait, seconds(r.mayBegin, e.Time), v)
 	case event.RunCompleted, event.RunFailed, event.RunCanceled, event.RunContinued:
 		t.ended(ctx, r, e)
 	case event.StepStarted:
@@ -171,7 +173,7 @@ func (t *meters) event(ctx context.Context, r *run, e *event.Event) {
 		if !o.Due.IsZero() {
 			may = o.Due
 		}
-		t.record(ctx, slotWait, seconds(may, e.Time), r.workflow, attrStep.String(o.Name))
+		t.record(ctx, slotWait, seconds(may, e.Time), labels{workflow: r.workflow, step: o.Name})
 		if o.State == event.StateRunning {
 			t.attempt(ctx, r, o, e, "interrupted", event.CodeInterrupted)
 		}
@@ -184,7 +186,7 @@ func (t *meters) event(ctx context.Context, r *run, e *event.Event) {
 		t.attempt(ctx, r, state.Open(e.Ref), e, "failed", errorType(e.Failure))
 	case event.WaitCompleted:
 		if o := state.Open(e.Ref); e.Outcome == event.OutcomeDue && !o.Due.IsZero() {
-			t.record(ctx, timerLateness, seconds(o.Due, e.Time), r.workflow)
+			t.record(ctx, timerLateness, seconds(o.Due, e.Time), labels{workflow: r.workflow})
 		}
 	case event.RunCreated, event.InputReceived:
 		t.size(ctx, r, "input", e)
@@ -196,14 +198,15 @@ func (t *meters) event(ctx context.Context, r *run, e *event.Event) {
 }
 
 func (t *meters) ended(ctx context.Context, r *run, e *event.Event) {
-	outcome := attrOutcome.String(outcomes[e.Type])
 	t.size(ctx, r, "result", e)
-	t.record(ctx, logLength, float64(e.Seq), r.workflow)
+	t.record(ctx, logLength, float64(e.Seq), labels{workflow: r.workflow})
 	if r.helper {
 		return
 	}
-	t.add(ctx, runEnded, r.workflow, r.queue, outcome, attrError.String(errorType(e.Failure)))
-	t.record(ctx, runDuration, seconds(r.state.CreatedAt, e.Time), r.workflow, r.queue, outcome)
+	v := labels{workflow: r.workflow, queue: r.queue, outcome: outcomes[e.Type]}
+	t.record(ctx, runDuration, seconds(r.state.CreatedAt, e.Time), v)
+	v.errorType = errorType(e.Failure)
+	t.add(ctx, runEnded, v)
 }
 
 var outcomes = map[event.Type]string{
@@ -215,16 +218,17 @@ func (t *meters) attempt(ctx context.Context, r *run, o *event.Open, e *event.Ev
 	if o.Attempt == 0 {
 		return
 	}
-	step, how := attrStep.String(o.Name), attrOutcome.String(outcome)
-	t.add(ctx, stepAttempts, r.workflow, step, how, attrError.String(errorType))
+	v := labels{workflow: r.workflow, step: o.Name, outcome: outcome}
 	if o.State == event.StateRunning {
-		t.record(ctx, stepDuration, seconds(r.began[e.Ref], e.Time), r.workflow, step, how)
+		t.record(ctx, stepDuration, seconds(r.began[e.Ref], e.Time), v)
 	}
+	v.errorType = errorType
+	t.add(ctx, stepAttempts, v)
 }
 
 func (t *meters) size(ctx context.Context, r *run, what string, e *event.Event) {
 	if len(e.Payload) > 0 {
-		t.record(ctx, payloadSize, float64(len(e.Payload)), r.workflow, attrPayload.String(what))
+		t.record(ctx, payloadSize, float64(len(e.Payload)), labels{workflow: r.workflow, payload: what})
 	}
 }
 

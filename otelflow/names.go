@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 )
 
 // DefaultMaxNames is the default of [Config.MaxNames].
@@ -12,6 +13,16 @@ const DefaultMaxNames = 200
 // other replaces the names beyond the bound.
 const other = "other"
 
+// labels are the values of the attributes of a measurement. Empty values are omitted.
+type labels struct{ workflow, step, queue, outcome, errorType, payload, status, limit string }
+
+// options are the options of a measurement with certain attributes.
+type options struct {
+	set    attribute.Set
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
 // names bounds the number of values of each attribute. The names of workflows, steps and queues come
 // from code, but a program may build them from input, and then each input would be a time series.
 type names struct {
@@ -19,35 +30,53 @@ type names struct {
 
 	mu    sync.RWMutex
 	known map[attribute.Key]map[string]bool
+	made  map[labels]*options // by values within the bound
 }
 
 func newNames(most int) *names {
-	return &names{most: most, known: map[attribute.Key]map[string]bool{}}
+	return &names{most: most, known: map[attribute.Key]map[string]bool{}, made: map[labels]*options{}}
 }
 
-// set returns a set of attributes. It omits empty values.
-func (n *names) set(attrs []attribute.KeyValue) attribute.Set {
-	kept := make([]attribute.KeyValue, 0, len(attrs))
-	for _, a := range attrs {
-		if v := a.Value.AsString(); v != "" {
-			kept = append(kept, a.Key.String(n.bounded(a.Key, v)))
-		}
-	}
-	return attribute.NewSet(kept...)
-}
-
-func (n *names) bounded(key attribute.Key, v string) string {
+// options returns the options of a measurement. They are made once, because most measurements repeat
+// a combination of values.
+func (n *names) options(v labels) *options {
 	n.mu.RLock()
-	known, full := n.known[key][v], len(n.known[key]) >= n.most
+	o := n.made[v]
 	n.mu.RUnlock()
-	switch {
-	case known:
-		return v
-	case full:
-		return other
+	if o == nil {
+		o = n.make(v)
 	}
+	return o
+}
+
+func (n *names) make(v labels) *options {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	var kept []attribute.KeyValue
+	for _, a := range []struct {
+		key   attribute.Key
+		value *string
+	}{
+		{attrWorkflow, &v.workflow}, {attrStep, &v.step}, {attrQueue, &v.queue}, {attrOutcome, &v.outcome},
+		{attrError, &v.errorType}, {attrPayload, &v.payload}, {attrStatus, &v.status}, {attrLimit, &v.limit},
+	} {
+		if *a.value != "" {
+			*a.value = n.bounded(a.key, *a.value)
+			kept = append(kept, a.key.String(*a.value))
+		}
+	}
+	o := n.made[v]
+	if o == nil {
+		set := attribute.NewSet(kept...)
+		with := metric.WithAttributeSet(set)
+		o = &options{set, []metric.AddOption{with}, []metric.RecordOption{with}}
+		n.made[v] = o
+	}
+	return o
+}
+
+// bounded returns v, or other if the attribute has too many values. n.mu must be locked.
+func (n *names) bounded(key attribute.Key, v string) string {
 	all := n.known[key]
 	switch {
 	case all == nil:

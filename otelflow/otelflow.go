@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
@@ -159,7 +158,7 @@ type run struct {
 	*Telemetry
 	id              event.RunID
 	workflowID      string
-	workflow, queue attribute.KeyValue
+	workflow, queue string
 	helper          bool // whether the run serves another run, so that no metric of runs counts it
 	state           event.LogState
 	mayBegin        time.Time            // when the code of the run could begin
@@ -170,7 +169,7 @@ type run struct {
 func (t *Telemetry) run(r *observe.Run) *run {
 	o := &run{
 		Telemetry: t, id: r.ID, workflowID: r.WorkflowID, helper: event.Helper(r.Workflow),
-		workflow: attrWorkflow.String(r.Workflow), queue: attrQueue.String(r.Queue), began: map[uint64]time.Time{},
+		workflow: r.Workflow, queue: r.Queue, began: map[uint64]time.Time{},
 	}
 	if t.traces && (!o.helper || event.IsStepRun(r.Workflow)) {
 		o.spans = &spans{run: o, open: map[int]bool{}, starter: map[uint64]*event.Event{}}

@@ -120,7 +120,7 @@ func (s *spans) start(until time.Time) {
 	}
 	s.starts = false
 	part := s.part(s.created)
-	one := span{name: "start " + s.workflow.Value.AsString(), kind: trace.SpanKindProducer, id: spanID(s.id, "start"), from: s.created, to: until}
+	one := span{name: "start " + s.workflow, kind: trace.SpanKindProducer, id: spanID(s.id, "start"), from: s.created, to: until}
 	switch from := remote(s.spec); {
 	case s.spec.RerunOf != "" || s.spec.ContinuedOf != "":
 	case s.spec.Parent != "": // its span is in the same trace, or is the part of the parent in this trace
@@ -197,7 +197,7 @@ func (s *spans) end(e *event.Event) {
 	}
 	part := s.part(s.began)
 	one := span{
-		name: "run " + s.workflow.Value.AsString(), kind: trace.SpanKindConsumer, id: runSpan(s.id, part), from: s.began, to: e.Time, failure: e.Failure,
+		name: "run " + s.workflow, kind: trace.SpanKindConsumer, id: runSpan(s.id, part), from: s.began, to: e.Time, failure: e.Failure,
 		attrs: []attribute.KeyValue{attribute.String("flowgen.outcome", outcomes[e.Type]), attribute.String("flowgen.workflow_id", s.workflowID)},
 	}
 	if s.spec.Kept == 0 {
@@ -267,7 +267,7 @@ func (s *spans) closeParts(now time.Time) {
 func (s *spans) exportPart(part int, until time.Time) {
 	began := s.part(s.began)
 	s.export(part, span{
-		name: "run " + s.workflow.Value.AsString(), id: runSpan(s.id, part), from: s.base.Add(time.Duration(part) * s.splitAfter), to: until,
+		name: "run " + s.workflow, id: runSpan(s.id, part), from: s.base.Add(time.Duration(part) * s.splitAfter), to: until,
 		links: []trace.SpanContext{s.context(began, runSpan(s.id, began))}, attrs: []attribute.KeyValue{attribute.Int("flowgen.part", part)},
 	})
 }
@@ -295,7 +295,7 @@ func (s *spans) export(part int, one span) {
 	}
 	opts := []trace.SpanStartOption{
 		trace.WithTimestamp(one.from), trace.WithSpanKind(one.kind), trace.WithAttributes(one.attrs...),
-		trace.WithAttributes(attribute.String("flowgen.run", string(s.id)), attribute.String("flowgen.workflow", s.workflow.Value.AsString()), attribute.String("flowgen.queue", s.queue.Value.AsString())),
+		trace.WithAttributes(attribute.String("flowgen.run", string(s.id)), attribute.String("flowgen.workflow", s.workflow), attribute.String("flowgen.queue", s.queue)),
 	}
 	for _, l := range one.links {
 		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: l}))

@@ -72,8 +72,8 @@ type gaugeKey struct {
 	attrs  attribute.Set
 }
 
-func (s *storeGauges) add(values sums, d Metric, v float64, attrs ...attribute.KeyValue) {
-	values[gaugeKey{d.Name, s.names.set(attrs)}] += v
+func (s *storeGauges) add(values sums, d Metric, n float64, v labels) {
+	values[gaugeKey{d.Name, s.names.options(v).set}] += n
 }
 
 func (s *storeGauges) queues(ctx context.Context, values sums) error {
@@ -83,13 +83,13 @@ func (s *storeGauges) queues(ctx context.Context, values sums) error {
 	}
 	for i := range f.Queues {
 		q := &f.Queues[i]
-		attrs := []attribute.KeyValue{attrWorkflow.String(q.Workflow), attrQueue.String(q.Queue)}
-		s.add(values, queueReady, float64(q.Ready), attrs...)
+		of := labels{workflow: q.Workflow, queue: q.Queue}
+		s.add(values, queueReady, float64(q.Ready), of)
 		age := time.Duration(0)
 		if !q.Oldest.IsZero() {
 			age = max(f.At.Sub(q.Oldest), 0)
 		}
-		key := gaugeKey{queueOldest.Name, s.names.set(attrs)}
+		key := gaugeKey{queueOldest.Name, s.names.options(of).set}
 		values[key] = max(values[key], age.Seconds())
 	}
 	return nil
@@ -106,7 +106,7 @@ func (s *storeGauges) runs(ctx context.Context, values sums) error {
 		return err
 	}
 	for what, n := range counts.Runs {
-		s.add(values, storeRuns, float64(n), attrWorkflow.String(what.Route.Workflow), attrStatus.String(string(what.Status)))
+		s.add(values, storeRuns, float64(n), labels{workflow: what.Route.Workflow, status: string(what.Status)})
 	}
 	return nil
 }
@@ -117,8 +117,8 @@ func (s *storeGauges) limits(ctx context.Context, values sums) error {
 		return err
 	}
 	for i := range all {
-		s.add(values, limitUsed, float64(all[i].Held), attrLimit.String(all[i].Name))
-		s.add(values, limitWaiting, float64(all[i].Waits), attrLimit.String(all[i].Name))
+		s.add(values, limitUsed, float64(all[i].Held), labels{limit: all[i].Name})
+		s.add(values, limitWaiting, float64(all[i].Waits), labels{limit: all[i].Name})
 	}
 	return nil
 }
