@@ -170,6 +170,15 @@ var PoolColumns = []Column[Pool]{
 	{Name: "holders", Title: "Held by", Width: WidthWide, Value: func(p *Pool, _ time.Time) any { return p.heldBy() }},
 }
 
+// StepRateColumns are the columns of lists of the rates of steps.
+var StepRateColumns = []Column[StepRate]{
+	{Name: "step", Title: "Step", Kind: KindCode, Value: func(r *StepRate, _ time.Time) any { return r.name() }},
+	{Name: "perSecond", Title: "Per second", Kind: KindNumber, Value: func(r *StepRate, _ time.Time) any { return PerSecond(r.PerSecond) }},
+	{Name: "p50", Title: "p50", Kind: KindNumber, Value: func(r *StepRate, _ time.Time) any { return latency(r.P50Ms) }},
+	{Name: "p95", Title: "p95", Kind: KindNumber, Width: WidthMedium, Value: func(r *StepRate, _ time.Time) any { return latency(r.P95Ms) }},
+	{Name: "p99", Title: "p99", Kind: KindNumber, Value: func(r *StepRate, _ time.Time) any { return latency(r.P99Ms) }},
+}
+
 func (c *PoolConfig) atOnce() string {
 	if c.AtOnce == 0 {
 		return ""

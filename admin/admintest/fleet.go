@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // showsFleet compares only data that do not change by themselves. The lease of the worker does
@@ -68,6 +70,39 @@ func showsFleet(s *Scene) {
 	}
 	same(s, "depth of a queue that nobody has used", depth, admin.Depth{Queue: "never used", Exact: true})
 	pagesFleet(s)
+}
+
+// showsRates compares the rates of a worker whose report the scene writes. Another worker may publish
+// its own.
+func showsRates(s *Scene) {
+	keeper, ok := store.As[store.SessionDataStore](s.Client.Store())
+	if !ok {
+		s.Fatal("the store keeps no data of sessions")
+	}
+	const report = `{"ms":60000,"started":120,"ended":90,"steps":[{"step":"rates.only","h":[40,300]}]}`
+	for id, body := range map[store.SessionID]string{"rates": report, "newer": `"a report of a newer release"`} {
+		session := store.Session{ID: id, Worker: "rates", TTL: time.Hour}
+		if err := s.Client.Store().OpenSession(s.ctx(), session); err != nil {
+			s.Fatal(err)
+		}
+		if err := keeper.SetSessionData(s.ctx(), 0, id, []byte(body)); err != nil {
+			s.Fatal(err)
+		}
+	}
+	got, err := s.Service.Rates(s.ctx())
+	i := slices.IndexFunc(got.Steps, func(r admin.StepRate) bool { return r.Step == "rates.only" })
+	if err != nil || i < 0 || got.Workers < 1 || got.StartedPerSecond < 2 || got.EndedPerSecond < 1.5 || got.StepsPerSecond < 5 {
+		s.Fatalf("rates: got %+v, %v, want at least those of the report", got, err)
+	}
+	if r := got.Steps[i]; r.PerSecond != 5 || r.P50Ms < 80 || r.P50Ms > 100 || r.P50Ms > r.P95Ms || r.P95Ms > r.P99Ms || r.P99Ms > 103 { // bucket 40 ends at 102.4 ms
+		s.Errorf("rates of a step: got %+v, want 5 per second with about 100 ms", r)
+	}
+	if err := s.Client.Store().CloseSession(s.ctx(), 0, "rates"); err != nil {
+		s.Fatal(err)
+	}
+	if got, err = s.Service.Rates(s.ctx()); err != nil || slices.ContainsFunc(got.Steps, func(r admin.StepRate) bool { return r.Step == "rates.only" }) {
+		s.Errorf("rates after the end of the session: got %+v, %v", got, err)
+	}
 }
 
 func pagesFleet(s *Scene) {

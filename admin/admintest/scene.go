@@ -133,6 +133,7 @@ type Service interface {
 	Workers(ctx context.Context, f admin.FleetFilter) (admin.WorkerPage, error)
 	Queues(ctx context.Context, f admin.FleetFilter) (admin.QueuePage, error)
 	Depth(ctx context.Context, queue string) (admin.Depth, error)
+	Rates(ctx context.Context) (admin.Rates, error)
 	Catalog(ctx context.Context, f admin.CatalogFilter) (admin.CatalogPage, error)
 
 	Schedules(ctx context.Context, f admin.ScheduleFilter) (admin.SchedulePage, error)

@@ -24,6 +24,7 @@ var behaviors = []struct {
 	{"ListsPageByPage", pages},
 	{"GroupsFailures", groupsFailures},
 	{"ShowsWorkersAndQueues", showsFleet},
+	{"ShowsTheRatesOfLiveWorkers", showsRates},
 	{"TellsWhichLimitsRunsUse", showsLimits},
 	{"ShowsARunInEachState", shows},
 	{"SaysWhatBlocksARun", saysWhatBlocks},

@@ -104,6 +104,10 @@ var operations = map[*route.Route]func(*request) error{
 		depth, err := q.service.Depth(q.ctx(), q.path("queue"))
 		return q.reply(http.StatusOK, depth, err)
 	},
+	route.Rates: func(q *request) error {
+		rates, err := q.service.Rates(q.ctx())
+		return q.reply(http.StatusOK, rates, err)
+	},
 	route.Start: start,
 	route.Run: func(q *request) error {
 		run, err := q.service.Run(q.ctx(), q.path("id"))

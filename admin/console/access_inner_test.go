@@ -64,6 +64,7 @@ var apiRows = map[string]permission{
 	"getValue": {admin.RolePayloads, oneRun}, "listStreams": {admin.RoleViewer, oneRun}, "readStream": {admin.RolePayloads, oneRun}, "followStream": {admin.RolePayloads, oneRun},
 	"listHooks": {admin.RoleViewer, noRun}, "getHook": {admin.RoleViewer, oneRun}, "resumeHook": {admin.RoleOperator, oneRun},
 	"listFailures": {admin.RoleViewer, allOwners}, "listWorkers": {admin.RoleViewer, allOwners}, "listQueues": {admin.RoleViewer, allOwners}, "getDepth": {admin.RoleViewer, allOwners},
+	"getRates":      {admin.RoleViewer, allOwners},
 	"listSchedules": {admin.RoleViewer, allOwners}, "getSchedule": {admin.RoleViewer, allOwners}, "putSchedule": {admin.RoleOperator, allOwners}, "actOnSchedule": {admin.RoleOperator, allOwners},
 	"listCatalog": {admin.RoleViewer, noRun}, "listPools": {admin.RoleViewer, allOwners}, "actOnPool": {admin.RoleOperator, allOwners},
 	"listViews": {admin.RoleViewer, allOwners}, "saveView": {admin.RoleOperator, allOwners}, "deleteView": {admin.RoleOperator, allOwners},

@@ -27,6 +27,7 @@ var lists = map[string][]column{
 	"hooks":     columnsOf("hooks", admin.HookColumns),
 	"workers":   columnsOf("workers", admin.WorkerColumns),
 	"queues":    columnsOf("queues", admin.QueueColumns),
+	"rates":     columnsOf("rates", admin.StepRateColumns),
 	"bulks":     columnsOf("bulks", admin.BulkColumns),
 	"journal":   columnsOf("journal", admin.JournalColumns),
 }

@@ -16,6 +16,8 @@ type fleetPage struct {
 	Queues    []admin.Queue
 	Pools     []admin.Pool
 	NoPools   *admin.Problem
+	Rates     admin.Rates
+	NoRates   *admin.Problem
 	Schedules []admin.Schedule
 	Next      string
 	Command   string
@@ -58,6 +60,8 @@ func queuesPage(q *request) (*view, error) {
 	l := &fleetPage{Queues: page.Queues, Next: nextPage(q, page.Cursor), Command: q.h.command("queues")}
 	pools, err := q.service.Pools(q.ctx(), admin.PoolFilter{Holders: true})
 	l.Pools, l.NoPools = pools.Pools, admin.ProblemOf(err) // the queues are shown even if the limits cannot be read
+	rates, err := q.service.Rates(q.ctx())
+	l.Rates, l.NoRates = rates, admin.ProblemOf(err)
 	return &view{name: "queues", Title: "Queues and limits", Nav: "queues", Live: true, Data: l}, nil
 }
 

@@ -61,6 +61,7 @@ type Service interface {
 	Failures(ctx context.Context, f admin.FailureFilter) (admin.FailurePage, error)
 	Workers(ctx context.Context, f admin.FleetFilter) (admin.WorkerPage, error)
 	Queues(ctx context.Context, f admin.FleetFilter) (admin.QueuePage, error)
+	Rates(ctx context.Context) (admin.Rates, error)
 	Catalog(ctx context.Context, f admin.CatalogFilter) (admin.CatalogPage, error)
 
 	Schedules(ctx context.Context, f admin.ScheduleFilter) (admin.SchedulePage, error)

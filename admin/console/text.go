@@ -41,6 +41,7 @@ func (t *templates) functions() template.FuncMap {
 		"word":         word,
 		"can":          func(p admin.Principal, role string) bool { return p.Role.Allows(admin.Role(role)) },
 		"plural":       plural,
+		"persecond":    admin.PerSecond,
 		"list":         func(all ...any) []any { return all },
 		"status":       func(r any) string { return statusOf(rowOf[admin.Run](r)) },
 		"doing":        func(now time.Time, r admin.Run) string { return nowOf(now, &r) },

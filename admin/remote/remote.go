@@ -221,6 +221,11 @@ func (s *Service) Depth(ctx context.Context, queue string) (admin.Depth, error) 
 	return get[admin.Depth](ctx, s, call{route: route.Depth, path: []string{queue}})
 }
 
+// Rates calls [admin.Service.Rates] on the server.
+func (s *Service) Rates(ctx context.Context) (admin.Rates, error) {
+	return get[admin.Rates](ctx, s, call{route: route.Rates})
+}
+
 // Run calls [admin.Service.Run] on the server.
 func (s *Service) Run(ctx context.Context, ref string) (admin.Run, error) {
 	return get[admin.Run](ctx, s, call{route: route.Run, path: []string{ref}})

@@ -97,6 +97,10 @@ var (
 		Name: "getDepth", About: "The amount of work on a queue, for autoscalers of workers.", Method: http.MethodGet, Path: "queues/{queue}/depth", Role: admin.RoleViewer,
 		Out: reflect.TypeFor[admin.Depth](), Status: http.StatusOK,
 	}
+	Rates = &Route{
+		Name: "getRates", About: "The throughput of the live workers in the last minute, and the latencies of steps.", Method: http.MethodGet, Path: "rates", Role: admin.RoleViewer,
+		Out: reflect.TypeFor[admin.Rates](), Status: http.StatusOK,
+	}
 	Start = &Route{
 		Name: "startRun", About: "Create a run of a workflow that is known by name only.", Method: http.MethodPost, Path: "runs", Role: admin.RoleOperator, Acts: "start",
 		In: reflect.TypeFor[admin.Start](), Out: reflect.TypeFor[Started](), Status: http.StatusCreated, Other: http.StatusOK, Keyed: true, Waits: true, Problems: withBody,
@@ -157,7 +161,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All contains all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Start, Run, Events, Entities, Inbox, Graph, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, views, []*Route{Journal}, bulks, checks, []*Route{Export})
+var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Rates, Start, Run, Events, Entities, Inbox, Graph, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, views, []*Route{Journal}, bulks, checks, []*Route{Export})
 
 // Pattern returns the pattern of the route for net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

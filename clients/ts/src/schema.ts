@@ -634,6 +634,14 @@ export interface QueuePage {
   queues: Queue[];
 }
 
+export interface Rates {
+  endedPerSecond: number;
+  startedPerSecond: number;
+  steps: StepRate[];
+  stepsPerSecond: number;
+  workers: number;
+}
+
 export interface Recovery {
   by?: string;
   from?: string;
@@ -780,6 +788,14 @@ export interface Started {
   created: boolean;
   outcome?: Run;
   run: string;
+}
+
+export interface StepRate {
+  p50Ms: number;
+  p95Ms: number;
+  p99Ms: number;
+  perSecond: number;
+  step?: string;
 }
 
 export interface StreamList {
@@ -1134,6 +1150,8 @@ export const routes = {
   getHook: ["GET", "/v1/hooks/{token}"],
   /** The items that a run has not received yet, the first 100: messages, requests to cancel, results of children. */
   getInbox: ["GET", "/v1/runs/{id}/inbox"],
+  /** The throughput of the live workers in the last minute, and the latencies of steps. */
+  getRates: ["GET", "/v1/rates"],
   /** A run with its input and outcome, and why it does not continue. */
   getRun: ["GET", "/v1/runs/{id}"],
   /** A schedule with its next ten ticks. */

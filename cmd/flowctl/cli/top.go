@@ -22,16 +22,22 @@ import (
 func init() { quiet.Restore() } //nolint:gochecknoinits // bubbletea has been initialised
 
 func (c *command) top() *cobra.Command {
+	once := false
 	cmd := &cobra.Command{
-		Use: "top [FILTER]", Short: "Watch runs, failures, queues and workers in the terminal, and act on runs", Args: cobra.ArbitraryArgs,
+		Use: "top [FILTER]", Short: "Watch runs, failures, queues, workers, limits and steps in the terminal, and act on runs", Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		Long: "Top shows runs, failures, queues and workers, and refreshes them every second. FILTER consists of terms such as\n" +
+		Long: "Top shows runs, failures, queues, workers, limits and the latencies of steps, and refreshes them every second. The third\n" +
+			"line has the throughput of the last minute. With --once or -o json it prints the figures once and needs no terminal.\n" +
+			"FILTER consists of terms such as\n" +
 			"status:failed workflow:orders.fulfil queue:gpu id:ORDER-17 tag:region=eu group:f1-9c0e11a2b3d4 since:24h failing children.\n" +
 			"Keys: j k move, enter opens a run, tab changes the list, / edits the filter, ? lists the keys, q quits.",
-		Example: "  flowctl top status:running since:1h",
+		Example: "  flowctl top status:running since:1h\n  flowctl top --once queue:gpu\n  flowctl top -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if once || c.output == "json" {
+				return c.topOnce(cmd, strings.Join(args, " "))
+			}
 			if !isTerminal(c.Stdin) || !isTerminal(c.Stdout) {
-				return &admin.InputError{What: "top needs a terminal", Fix: "use flowctl runs --watch, or flowctl runs -o jsonl"}
+				return &admin.InputError{What: "top needs a terminal", Fix: "use flowctl top --once, flowctl runs --watch, or flowctl runs -o jsonl"}
 			}
 			m := newTop(cmd.Context(), c)
 			if err := m.setFilter(strings.Join(args, " ")); err != nil {
@@ -46,6 +52,7 @@ func (c *command) top() *cobra.Command {
 			return m.run(c.Stdin, c.Stdout)
 		},
 	}
+	cmd.Flags().BoolVar(&once, "once", false, "print the figures once: counts, throughput, latencies of steps, queues and limits")
 	return cmd
 }
 
@@ -73,6 +80,8 @@ const (
 	tabFailures
 	tabQueues
 	tabWorkers
+	tabLimits
+	tabSteps
 	tabs
 )
 
@@ -97,8 +106,10 @@ type round struct {
 	failures []admin.FailureGroup
 	queues   []admin.Queue
 	workers  []admin.Worker
-	opened   string   // run that was requested
-	lines    []string // output for that run
+	pools    []admin.Pool
+	rates    *admin.Rates // nil if they cannot be read
+	opened   string       // run that was requested
+	lines    []string     // output for that run
 }
 
 // question contains the parameters of the requests of a round.
@@ -250,6 +261,7 @@ func (m *topModel) take(r round) {
 		{tabFailures, func() { m.got.failures = was.failures }},
 		{tabQueues, func() { m.got.queues = was.queues }},
 		{tabWorkers, func() { m.got.workers = was.workers }},
+		{tabLimits, func() { m.got.pools = was.pools }},
 	} {
 		if keep.tab != r.asked.tab {
 			keep.do()
@@ -274,6 +286,9 @@ func (m *topModel) round(q question) (r round) {
 	if r.counts, r.err = m.service.Count(ctx, q.filter); r.err != nil {
 		return r
 	}
+	if rates, err := m.service.Rates(ctx); err == nil { // an earlier release of the server has no rates
+		r.rates = &rates
+	}
 	switch q.tab {
 	case tabRuns:
 		var page admin.RunPage
@@ -291,6 +306,10 @@ func (m *topModel) round(q question) (r round) {
 		var page admin.WorkerPage
 		page, r.err = m.service.Workers(ctx, admin.FleetFilter{Queue: q.filter.Queue, Limit: topPage})
 		r.workers = page.Workers
+	case tabLimits:
+		var page admin.PoolPage
+		page, r.err = m.service.Pools(ctx, admin.PoolFilter{Limit: topPage})
+		r.pools = page.Pools
 	}
 	return r
 }

@@ -166,6 +166,8 @@ func TestOPS1_TopWorksAtATerminal(t *testing.T) {
 	x.press("\t", "shop.order/shop.ship")
 	x.press("\t", "nobody!")
 	x.press("\t", "WORKER")
+	x.press("\t", "IN USE")
+	x.press("\t", "PER SECOND")
 	s.work(func(ctx context.Context, c *workflow.Client) { paused(ctx, t, c, s.runs["wait"]) }) // The pause that the user requested is kept.
 	if _, err := x.terminal.WriteString("q"); err != nil {
 		t.Fatal(err)

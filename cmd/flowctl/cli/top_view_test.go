@@ -48,6 +48,15 @@ func topOf(width, height int) *topModel {
 		{Name: "web-3/4711", Build: "7f3a9c0e11a2b3d4", Live: true, Lease: at(-20 * time.Second), Running: 210, Serves: []admin.Served{{Queue: "default", Workflow: "a"}, {Queue: "default", Workflow: "b"}, {Queue: "slow", Workflow: "c"}}},
 		{Name: hostile, Lease: at(time.Minute), Serves: []admin.Served{{Queue: hostile, Workflow: hostile}}},
 	}
+	m.got.pools = []admin.Pool{
+		{Name: "gpu", PoolConfig: admin.PoolConfig{AtOnce: 8}, InUse: 8, Waits: 112},
+		{Name: hostile, Key: hostile, InUse: 1},
+	}
+	m.got.rates = &admin.Rates{Workers: 3, StartedPerSecond: 31.25, EndedPerSecond: 9.7, StepsPerSecond: 128.4, Steps: []admin.StepRate{
+		{Step: "orders.charge", PerSecond: 120, P50Ms: 12.4, P95Ms: 810, P99Ms: 2140},
+		{Step: hostile, PerSecond: 8.333, P50Ms: 0.2, P95Ms: 61_000, P99Ms: 7_200_000},
+		{PerSecond: 0.067, P50Ms: 1, P95Ms: 1, P99Ms: 999.9},
+	}}
 	return m
 }
 
@@ -73,6 +82,7 @@ func TestOPS1_TopDrawsTheseFrames(t *testing.T) {
 	states := map[string]func(m *topModel){
 		"runs": func(*topModel) {}, "second": func(m *topModel) { press(m, "j") },
 		"failures": func(m *topModel) { press(m, "tab") }, "queues": func(m *topModel) { press(m, "tab", "tab") }, "unserved": func(m *topModel) { press(m, "tab", "tab", "j") }, "workers": func(m *topModel) { press(m, "tab", "tab", "tab") },
+		"limits": func(m *topModel) { press(m, "tab", "tab", "tab", "tab") }, "steps": func(m *topModel) { press(m, "tab", "tab", "tab", "tab", "tab") },
 		"help": func(m *topModel) { press(m, "?") }, "confirm": func(m *topModel) { press(m, "j", "j", "c") },
 		"filter": func(m *topModel) { press(m, "/", "status:failed") },
 		"outage": func(m *topModel) {

@@ -18,7 +18,7 @@ var topHelp = []string{
 	"g G, pgup pgdown  first, last, page by page",
 	"enter             open a run, or the runs of a group or a queue",
 	"esc               back",
-	"tab               the next list: runs, failures, queues, workers",
+	"tab               the next list: runs, failures, queues, workers, limits, steps",
 	"/                 the filter: status: workflow: queue: id: tag: group: since: failing children",
 	"c p r t           cancel, pause, resume, retry the run, after a confirmation",
 	"?                 show or hide this help",
@@ -172,7 +172,7 @@ func (m *topModel) move(by int) {
 
 // lines returns the number of lines of the current list.
 func (m *topModel) lines() int {
-	return [tabs]int{len(m.got.runs), len(m.got.failures), len(m.got.queues), len(m.got.workers)}[m.tab]
+	return [tabs]int{len(m.got.runs), len(m.got.failures), len(m.got.queues), len(m.got.workers), len(m.got.pools), len(m.got.steps())}[m.tab]
 }
 
 // selectedRun returns the run to which an action applies, or nil.

@@ -89,7 +89,7 @@ func clock(t time.Time) string {
 
 func (m *topModel) tabLine() string {
 	var all []string
-	for i, name := range []string{"Runs", "Failures", "Queues", "Workers"} {
+	for i, name := range []string{"Runs", "Failures", "Queues", "Workers", "Limits", "Steps"} {
 		if i == m.tab {
 			name = "[" + name + "]"
 		}
@@ -120,7 +120,16 @@ func (m *topModel) countLine() string {
 	if m.got.at.IsZero() {
 		return ""
 	}
-	return cmp.Or(strings.Join(all, "  "), "no runs")
+	line := cmp.Or(strings.Join(all, "  "), "no runs")
+	if r := m.got.rates; r != nil && r.Workers > 0 {
+		line += "   " + throughput(r)
+	}
+	return line
+}
+
+// throughput formats the numbers of runs and steps per second.
+func throughput(r *admin.Rates) string {
+	return fmt.Sprintf("started/s %s  ended/s %s  steps/s %s", admin.PerSecond(r.StartedPerSecond), admin.PerSecond(r.EndedPerSecond), admin.PerSecond(r.StepsPerSecond))
 }
 
 func (m *topModel) footLine() string {
@@ -218,6 +227,10 @@ func (m *topModel) rows() (head []string, rows [][]string) {
 		return topRows(m, named(admin.QueueColumns, "queue", "workflow", "ready", "oldest", "running", "waiting", "parked", "blocked", "workers"), m.got.queues, ago)
 	case tabWorkers:
 		return topRows(m, named(admin.WorkerColumns, "live", "name", "build", "running", "lease", "serves"), m.got.workers, left)
+	case tabLimits:
+		return topRows(m, named(admin.PoolColumns, "name", "key", "inUse", "atOnce", "rate", "waits", "next", "state"), m.got.pools, left)
+	case tabSteps:
+		return topRows(m, admin.StepRateColumns, m.got.steps(), ago)
 	}
 	return nil, nil
 }
