@@ -21,7 +21,13 @@ import (
 // and waits until it has ended.
 func serve(archive *steps.Archive, bank *steps.Bank, courier *steps.Courier, interceptors ...workflow.Interceptor) (client *workflow.Client, stop func()) {
 	st := memstore.New()
-	client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	var sends []workflow.Interceptor
+	for _, i := range interceptors {
+		if _, ok := i.(workflow.ClientInterceptor); ok {
+			sends = append(sends, i)
+		}
+	}
+	client = workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler), Interceptors: sends})
 	w := worker.New(client, worker.Config{Interceptors: interceptors})
 	steps.Register(w, archive, bank, courier) // generated function
 	ctx, cancel := context.WithCancel(context.Background())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 
 	"github.com/flowgen/flowgen/runtime/internal/attempt"
 )
@@ -22,9 +23,16 @@ type Interceptor interface {
 // the interceptor returns it, also wrapped, the attempt fails as it would without an interceptor.
 type PanicError = attempt.PanicError
 
-// Logger returns the logger of the worker, with the run, the workflow, the step, the attempt and the
-// trace to which ctx belongs.
+// Logger returns the logger of the worker, with the attributes run, workflow, step and attempt, and
+// with the attribute trace if the run has a W3C traceparent, see [workflow.WithAttribute].
 func Logger(ctx context.Context) *slog.Logger {
 	a := current(ctx, "Logger")
-	return cmp.Or(a.Logger, slog.Default()).With("run", string(a.Run), "workflow", a.Workflow, "step", a.Step, "attempt", a.Number)
+	l := cmp.Or(a.Logger, slog.Default()).With("run", string(a.Run), "workflow", a.Workflow, "step", a.Step, "attempt", a.Number)
+	if a.Spec == nil {
+		return l
+	}
+	if parts := strings.Split(a.Spec.Attributes["traceparent"], "-"); len(parts) >= 4 && len(parts[1]) == 32 {
+		l = l.With("trace", parts[1])
+	}
+	return l
 }

@@ -232,14 +232,16 @@ func TestOPS8_LoggerNamesTheRunTheStepAndTheAttempt(t *testing.T) {
 	var out bytes.Buffer
 	w := flowtest.NewMemory(t)
 	d, s := flowtest.Flow[int, int]("logs"), double
-	run := flowtest.Start(w, d, 1)
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	run, err := d.Start(workflow.WithAttribute(w.Ctx, "traceparent", "00-"+trace+"-00f067aa0ba902b7-01"), w.Client, 1)
+	flowtest.Order(t, err)
 	w.Work(worker.Config{Logger: slog.New(slog.NewTextHandler(&out, nil))}, flowtest.As(d, code), s.As(func(ctx context.Context, n int) (int, error) {
 		step.Logger(ctx).Info("here")
 		return n, nil
 	}))
 	flowtest.Result(w, run)
 	w.StopWorkers()
-	want := fmt.Sprintf("msg=here run=%s workflow=test.logs step=test.double attempt=1", run.ID())
+	want := fmt.Sprintf("msg=here run=%s workflow=test.logs step=test.double attempt=1 trace=%s", run.ID(), trace)
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("the log has no %q: %s", want, out.String())
 	}
