@@ -7,9 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/otelflow"
 	"github.com/flowgen/flowgen/runtime/observe"
 	"github.com/flowgen/flowgen/runtime/shim"
+	flowstep "github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -98,9 +102,32 @@ type site struct {
 
 func newSite(t *testing.T, observers ...observe.Observer) *site {
 	t.Helper()
+	return open(t, workflow.ClientConfig{}, worker.Config{Observers: observers})
+}
+
+// inner is a step.Interceptor that begins a span around the code of each step.
+type inner struct{ trace.Tracer }
+
+func (i inner) InterceptStep(ctx context.Context, _ flowstep.Call, next func(context.Context) error) error {
+	ctx, span := i.Start(ctx, "in a step")
+	defer span.End()
+	return next(ctx)
+}
+
+// newInterceptedSite returns a site whose client and worker have a Telemetry as interceptor. The code
+// of each step begins a span.
+func newInterceptedSite(t *testing.T, o *otelflow.Telemetry, tracer trace.Tracer) *site {
+	t.Helper()
+	return open(t, workflow.ClientConfig{Interceptors: []workflow.Interceptor{o}}, worker.Config{
+		Observers: []observe.Observer{o}, Interceptors: []workflow.Interceptor{o, inner{tracer}},
+	})
+}
+
+func open(t *testing.T, client workflow.ClientConfig, cfg worker.Config) *site {
+	t.Helper()
 	s := &site{t: t, store: memstore.New()}
-	s.client = workflow.NewClient(s.store, workflow.ClientConfig{})
-	w := worker.New(s.client, worker.Config{Observers: observers})
+	s.client = workflow.NewClient(s.store, client)
+	w := worker.New(s.client, cfg)
 	register(w)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)

@@ -69,6 +69,11 @@ func spanID(run event.RunID, name string) (s trace.SpanID) {
 }
 
 // remote returns the span that has started a run, from the attributes of the run.
-func remote(spec *event.Spec) trace.SpanContext {
-	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(spec.Attributes)))
+func remote(spec *event.Spec) trace.SpanContext { return spanIn(spec.Attributes) }
+
+// sender returns the span that has sent a message, payload or question.
+func sender(e *event.Event) trace.SpanContext { return spanIn(e.Attributes) }
+
+func spanIn(attributes map[string]string) trace.SpanContext {
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(attributes)))
 }

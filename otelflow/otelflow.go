@@ -70,6 +70,7 @@ type Telemetry struct {
 
 	mu    sync.Mutex
 	store store.Store // of the last worker
+	known sync.Map    // weak pointers to the spans of the runs in memory, by attemptOf
 }
 
 // New returns a Telemetry, for worker.Config.Observers.
@@ -172,7 +173,7 @@ func (t *Telemetry) run(r *observe.Run) *run {
 		workflow: r.Workflow, queue: r.Queue, began: map[uint64]time.Time{},
 	}
 	if t.traces && (!o.helper || event.IsStepRun(r.Workflow)) {
-		o.spans = &spans{run: o, open: map[int]bool{}, starter: map[uint64]*event.Event{}}
+		o.spans = &spans{run: o, open: map[int]bool{}, starter: map[uint64]*event.Event{}, senders: map[uint64]trace.SpanContext{}}
 	}
 	return o
 }
@@ -200,7 +201,7 @@ func (r *run) exemplar(e *event.Event) context.Context {
 	}
 	at, id := s.began, trace.SpanID{}
 	if began := s.starter[e.Ref]; began != nil {
-		at, id = began.Time, s.attemptID(began)
+		at, id = began.Time, s.attemptID(r.state.Open(e.Ref), began.Attempt)
 	}
 	part := s.part(at)
 	if !id.IsValid() {

@@ -63,10 +63,11 @@ type spans struct {
 	*run
 	tree
 	spec      *event.Spec
-	began     time.Time    // when the span of the run begins
-	created   time.Time    // when the run was created
-	starts    bool         // whether the span "start" is not exported yet
-	open      map[int]bool // later parts of the run that have spans
+	began     time.Time                    // when the span of the run begins
+	created   time.Time                    // when the run was created
+	starts    bool                         // whether the span "start" is not exported yet
+	open      map[int]bool                 // later parts of the run that have spans
+	senders   map[uint64]trace.SpanContext // of questions that are not answered
 	starter   map[uint64]*event.Event
 	inherited int  // number of events of the log that other claims have committed
 	quiet     bool // whether spans are not exported, because they are those of the log that was read
@@ -79,6 +80,7 @@ func (s *spans) event(e *event.Event) {
 	case e.Type == event.RunCreated:
 		s.spec, s.created, s.starts = e.Spec, e.Time, e.Spec.Kept == 0
 		s.tree = treeOf(s.id, e.Spec, s.cfg.SplitAfter)
+		s.remember(s)
 	case e.Seq <= uint64(s.spec.Kept):
 		return // copied from the log of another run
 	case s.began.IsZero() && s.spec.Kept > 0:
@@ -98,6 +100,10 @@ func (s *spans) event(e *event.Event) {
 	case event.StepRetrying, event.StepFailed, event.StepCompleted:
 		s.attempt(state.Open(e.Ref), e.Time, e.Type.String(), e.Failure)
 		delete(s.starter, e.Ref)
+	case event.MessageReceived, event.HookReceived:
+		s.received(e)
+	case event.AskReceived, event.AskAccepted:
+		s.senders[e.Seq] = sender(e)
 	case event.ChildCreated:
 		s.use(s.part(e.Time)) // the span of the child is in this part
 	case event.WaitCompleted:
@@ -137,7 +143,7 @@ func (s *spans) attempt(o *event.Open, until time.Time, outcome string, f *event
 		return
 	}
 	s.within(span{
-		name: "attempt " + o.Name, id: s.attemptID(began), from: began.Time, to: until, failure: f,
+		name: "attempt " + o.Name, id: s.attemptID(o, began.Attempt), from: began.Time, to: until, failure: f,
 		attrs: []attribute.KeyValue{
 			attribute.String("flowgen.step", o.Name), attribute.String("flowgen.key", o.Key), attribute.Int("flowgen.attempt", began.Attempt),
 			attribute.String("flowgen.worker", began.By), attribute.String("flowgen.outcome", outcome),
@@ -145,9 +151,17 @@ func (s *spans) attempt(o *event.Open, until time.Time, outcome string, f *event
 	})
 }
 
-// attemptID returns the ID of the span of an attempt.
-func (s *spans) attemptID(started *event.Event) trace.SpanID {
-	return spanID(s.id, fmt.Sprintf("attempt/%d/%d", started.Ref, started.Attempt))
+// attemptID returns the ID of the span of an attempt of a step of the run. If the run executes the
+// step for another run, the span has the ID that it would have in that run.
+func (s *spans) attemptID(o *event.Open, number int) trace.SpanID {
+	if event.IsStepRun(s.workflow.Value.AsString()) {
+		return attemptID(s.spec.Parent, s.spec.ParentKey, number)
+	}
+	return attemptID(s.id, o.Key, number)
+}
+
+func attemptID(run event.RunID, key string, number int) trace.SpanID {
+	return spanID(run, fmt.Sprintf("attempt/%d/%s", number, key))
 }
 
 func (s *spans) wait(o *event.Open, until time.Time, outcome string) {
@@ -163,8 +177,26 @@ func (s *spans) wait(o *event.Open, until time.Time, outcome string) {
 	}})
 }
 
+// received exports the receipt of a message or payload, if its sender has a span.
+func (s *spans) received(e *event.Event) {
+	if from := sender(e); from.IsValid() {
+		name := e.Name
+		if o := s.state.Open(e.Ref); o != nil { // a hook
+			name = o.Name
+		}
+		s.within(span{
+			name: "receive " + name, kind: trace.SpanKindConsumer, id: spanID(s.id, "receive/"+string(e.Item)), from: e.Time, to: e.Time,
+			links: []trace.SpanContext{from},
+		})
+	}
+}
+
 func (s *spans) entity(o *event.Open, what string, kind trace.SpanKind, until time.Time, f *event.Failure) {
 	one := span{name: what + " " + o.Name, kind: kind, id: spanID(s.id, fmt.Sprintf("%s/%d", what, o.Ref)), from: o.Since, to: until, failure: f}
+	if from := s.senders[o.Ref]; from.IsValid() {
+		one.links = append(one.links, from)
+		delete(s.senders, o.Ref)
+	}
 	if o.Next != "" {
 		one.attrs = append(one.attrs, attribute.String("flowgen.to", string(o.Next)))
 	}

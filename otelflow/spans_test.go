@@ -263,3 +263,59 @@ func TestOPS4_ALongRunIsSplitIntoLinkedTraces(t *testing.T) {
 		}
 	}
 }
+
+// TestOPS4_TheTraceOfTheCallerReachesTheCodeOfSteps proves that a run continues the trace of the
+// span in whose context it was started, that a message and a question are linked to the span of
+// their sender, and that a span of the code of a step is a child of the span of its attempt.
+func TestOPS4_TheTraceOfTheCallerReachesTheCodeOfSteps(t *testing.T) {
+	r := newReceiver(t)
+	p := r.provider()
+	o := otelflow.New(otelflow.Config{TracerProvider: p})
+	s := newInterceptedSite(t, o, p.Tracer("test"))
+	ctx, caller := p.Tracer("test").Start(t.Context(), "request")
+	run, err := order.Start(ctx, s.client, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := quote.Ask(ctx, run, 7); err != nil || got != 7 {
+		t.Fatalf("ask: %d, %v", got, err)
+	}
+	if err := paid.Send(ctx, run, 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Result(ctx); err != nil {
+		t.Fatal(err)
+	}
+	caller.End()
+	s.stop()
+	all, _ := r.spans()
+	if n := len(traces(all)); n != 1 {
+		t.Errorf("%d traces, want 1:\n%s", n, tree(all))
+	}
+	request := caller.SpanContext().SpanID()
+	byID, inner := map[string]*tracepb.Span{}, 0
+	for _, one := range all {
+		byID[string(one.SpanId)] = one
+	}
+	for _, one := range all {
+		parent := byID[string(one.ParentSpanId)]
+		switch one.Name {
+		case "start shop.order":
+			if parent == nil || parent.Name != "request" {
+				t.Errorf("parent of %s is %v, want the span of the request", one.Name, parent)
+			}
+		case "in a step":
+			inner++
+			if parent == nil || !strings.HasPrefix(parent.Name, "attempt shop.") {
+				t.Errorf("parent of %s is %v, want an attempt", one.Name, parent)
+			}
+		case "receive paid", "ask quote":
+			if len(one.Links) != 1 || !bytes.Equal(one.Links[0].SpanId, request[:]) {
+				t.Errorf("links of %s: %v, want one to the span of the request", one.Name, one.Links)
+			}
+		}
+	}
+	if text := tree(all); inner != 3 || !strings.Contains(text, "receive paid") || !strings.Contains(text, "ask quote") {
+		t.Errorf("%d spans of the code of steps, want 3 (two attempts of one step, and one of another):\n%s", inner, text)
+	}
+}

@@ -74,7 +74,7 @@ var rules = []rule{
 
 	{packages: "runtime/promises/...", helper: true},
 
-	{packages: "otelflow", module: []string{"runtime/event", "runtime/observe", "runtime/ops", "runtime/store", "runtime/workflow"}, external: []string{
+	{packages: "otelflow", module: []string{"runtime/event", "runtime/observe", "runtime/ops", "runtime/step", "runtime/store", "runtime/workflow"}, external: []string{
 		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/sdk",
 	}, required: true},
 
