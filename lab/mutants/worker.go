@@ -275,6 +275,8 @@ var localStartMutants = []Mutant{
 		"s.claimSeq = claimSeq", "_ = claimSeq", "TestReconcile_ARunThatIsCreatedBeforeTheAnswerIsKept"),
 	working("engine/worker/local-start-overtakes", "what is started on a worker overtakes what waits for it", "runs.go",
 		"r.stopping.Load() || r.behind[claim.Partition]", "r.stopping.Load()", "TestRUN5_WhatIsHandedOverDoesNotOvertake"),
+	reducing("engine/worker/local-start-late", "code for which a client has not waited is executed again", "react.go",
+		" && s.continueCreated(c):", " && false:", "TestRUN1_StartDoesNotWaitForCodeThatHangs"),
 	working("engine/workflow/local-start-patience", "whoever starts a run waits for code that hangs", "runtime/workflow/client.go",
 		"if s.Withdraw() {", "if false {", "TestRUN1_StartDoesNotWaitForCodeThatHangs").hanging(),
 }

@@ -169,7 +169,7 @@ func (m *committer) create(batch []sending, requests []store.Create) []store.Cre
 	sent := batch[:0]
 	for _, c := range batch {
 		if !c.start.Begin() {
-			m.deliver(c, store.Committed{Err: errWithdrawn})
+			m.deliver(c, store.Committed{Err: runloop.ErrWithdrawn})
 			continue
 		}
 		requests, sent = append(requests, c.creation()), append(sent, c)
@@ -196,11 +196,8 @@ func (m *committer) create(batch []sending, requests []store.Create) []store.Cre
 	return requests
 }
 
-// These errors are reasons for which the worker has not created a run.
-var (
-	errWithdrawn  = errors.New("its client has created it")
-	errNotCreated = errors.New("it was not created, or is not owned by this worker")
-)
+// errNotCreated is the reason for which the worker does not own a run that it has tried to create.
+var errNotCreated = errors.New("it was not created, or is not owned by this worker")
 
 // answerStart sends the outcome of a start to the client, and returns the corresponding answer to a
 // commit.

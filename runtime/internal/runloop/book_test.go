@@ -20,6 +20,7 @@ import (
 type book struct {
 	program *program
 	run     event.RunID
+	start   *event.Event // the event that creates the run, whether a host or a client stores it
 
 	frames   [][]byte
 	ids      []event.CommitID
@@ -77,9 +78,11 @@ func (b *book) ended() bool { return b.place == store.StateEnded }
 
 // created returns the event that creates the run.
 func (b *book) created(now time.Time) *event.Event {
-	p := b.program
-	return &event.Event{Seq: 1, Type: event.RunCreated, Time: event.Instant(now), Payload: fmt.Appendf(nil, `{"in":%d}`, p.input),
-		Spec: &event.Spec{Workflow: p.workflow, Queue: "default", Uses: p.uses, Whole: p.whole, StartWithin: b.startWithin}}
+	if p := b.program; b.start == nil {
+		b.start = &event.Event{Seq: 1, Type: event.RunCreated, Time: event.Instant(now), Payload: fmt.Appendf(nil, `{"in":%d}`, p.input),
+			Spec: &event.Spec{Workflow: p.workflow, Queue: "default", Uses: p.uses, Whole: p.whole, StartWithin: b.startWithin}}
+	}
+	return b.start
 }
 
 // create creates the run as a client does.

@@ -127,6 +127,9 @@ func (h *host) react(in runloop.Input) {
 	h.tracef("%s react %s", h.name, show(&in))
 	had, claim := h.owned, h.claim
 	h.perform(h.mirror.react(h, &in, h.state.React(h, in)))
+	if in.Kind == runloop.Answered && errors.Is(h.answer.Err, runloop.ErrWithdrawn) && h.next != nil && h.inflight == nil {
+		h.takeNext() // the run has not left: it continues under the claim that waits
+	}
 	if durable && had && h.claim == claim && h.reported != h.confirmed {
 		h.failf("P11: event %d is confirmed, but the observers have received events up to %d", h.confirmed, h.reported)
 	}

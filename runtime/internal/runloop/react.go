@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -221,9 +222,13 @@ func (s *State) onGiveWay() {
 	}
 }
 
-// ErrNotKnown is the error of a commit that creates the run, if it is unknown whether it has. After
+// These are errors of a commit that creates the run. After ErrNotKnown it is unknown whether the
+// commit has created it. After ErrWithdrawn the client has created it instead, or will do so. After
 // other errors the run was not created, or belongs to another claim.
-var ErrNotKnown = errors.New("it is not known whether the run was created")
+var (
+	ErrNotKnown  = errors.New("it is not known whether the run was created")
+	ErrWithdrawn = errors.New("its client has created it")
+)
 
 func (s *State) onAnswered(c *Commit, claimSeq uint64) {
 	answer := &c.Answer
@@ -246,6 +251,7 @@ func (s *State) onAnswered(c *Commit, claimSeq uint64) {
 		s.onDurable(c)
 	case errors.Is(answer.Err, ErrNotKnown):
 		s.lose(&s.fence)
+	case errors.Is(answer.Err, ErrWithdrawn) && s.continueCreated(c):
 	case creates:
 		s.lose(nil)
 	case errors.Is(answer.Err, store.ErrUnread):
@@ -272,6 +278,28 @@ func (s *State) onAnswered(c *Commit, claimSeq uint64) {
 	case s.readErr != nil && s.phase == phaseLive:
 		s.unreadable(s.readErr)
 	}
+}
+
+// continueCreated continues a run that its client has created, if this worker has claimed it in the
+// meantime. The log contains only the first event of the draft, so the code, which may have run for
+// long, is not executed again. continueCreated reports false if there is no such claim, or if
+// something may have to precede the code: an item, permits, or a turn.
+func (s *State) continueCreated(c *Commit) bool {
+	next := s.next
+	if next == nil || next.Seq != 1 || next.Unread || next.Recoveries > 0 || len(s.unsaved[0].Spec.Uses) > 0 ||
+		s.blocked != nil || s.moment.Stage >= Stopping || s.moment.Closed {
+		return false
+	}
+	s.next = nil
+	s.hold(next)
+	s.look() // the claim determines whether the run is owned
+	s.n, s.seq, s.last = next.N, next.Seq, next.Last
+	s.addFrame(s.unsaved[0].Size(), s.unsaved[:1])
+	s.observe(slices.Clone(s.unsaved[:1]), 0) // the draft is reused
+	c.events = 1
+	s.saveDraft(c)
+	s.mustRead, s.reading = s.mustRead || s.reading, false // a read under the earlier claim is never answered
+	return true
 }
 
 // unwritable ends the work on a run whose commit the store rejects permanently. The state in memory

@@ -238,7 +238,7 @@ func (h *host) serveCreation(s *sending) {
 		}
 		return
 	}
-	s.answer.Err = rand1(h.world, []error{runloop.ErrNotKnown, errors.New("refused")})
+	s.answer.Err = rand1(h.world, []error{runloop.ErrNotKnown, runloop.ErrWithdrawn, errors.New("refused")})
 	h.book.create(h.now) // the client starts the run itself
 }
 
