@@ -71,7 +71,7 @@ type attemptOf struct {
 // memory.
 func (t *Telemetry) remember(s *spans) {
 	key := attemptOf{run: s.id}
-	if event.IsStepRun(s.workflow.Value.AsString()) {
+	if event.IsStepRun(s.workflow) {
 		key = attemptOf{s.spec.Parent, s.spec.ParentKey}
 	}
 	p := weak.Make(s)

@@ -154,7 +154,7 @@ func (s *spans) attempt(o *event.Open, until time.Time, outcome string, f *event
 // attemptID returns the ID of the span of an attempt of a step of the run. If the run executes the
 // step for another run, the span has the ID that it would have in that run.
 func (s *spans) attemptID(o *event.Open, number int) trace.SpanID {
-	if event.IsStepRun(s.workflow.Value.AsString()) {
+	if event.IsStepRun(s.workflow) {
 		return attemptID(s.spec.Parent, s.spec.ParentKey, number)
 	}
 	return attemptID(s.id, o.Key, number)
