@@ -14,7 +14,7 @@ import (
 // and the allowed grants from the rules. A mistake in the limits of package protocol therefore
 // shows as a difference from the model.
 
-// modelLimits contains the configurations of limits and the state of their rates. The last three
+// modelLimits contains the configurations of limits and the state of their rates. The last four
 // fields describe the operation in progress.
 type modelLimits struct {
 	code, set map[string]store.LimitConfig
@@ -23,6 +23,7 @@ type modelLimits struct {
 	away      map[store.LimitID]int       // weights that first wait for another limit, from the store's queues
 	urgent    event.ItemID                // the run that receives this item leaves its queue
 	yields    bool                        // the owner yields the run
+	unused    store.Unused                // what the owner has not used of the run that it parks
 	creates   *store.Create               // the create in progress, with the uses of its run
 }
 
@@ -212,9 +213,21 @@ func (m *model) holdBack(uses []store.Use, d time.Duration) {
 	}
 }
 
+// refund takes back the weights of begin for a run that has not used its permits. It leaves a rate
+// unchanged that is closed for longer than weights that begin at once can close it: the rate was
+// held back.
+func (m *model) refund(uses []store.Use) {
+	for _, u := range uses {
+		c := m.stand(u.LimitID).Config
+		if tat := m.limits.tat[u.LimitID]; c.Rate > 0 && tat.Sub(m.clock.Now()) <= time.Duration(c.Bursts())*c.Interval() {
+			m.limits.tat[u.LimitID] = tat.Add(-time.Duration(u.Weight) * c.Interval())
+		}
+	}
+}
+
 // moves changes the permits of a run that enters the state to. A run gets permits with its owner. It
-// returns them when the owner leaves, or at its end if Whole is set. A run that parks loses its
-// position. [L2, L3]
+// returns them when the owner leaves, or at its end if Whole is set and the run has used them. A
+// run that parks loses its position unless it keeps the position with unused permits. [L2, L3]
 func (m *model) moves(r *modelRun, to store.QueueState) {
 	from := r.QueueState
 	if from == to || len(r.Uses) == 0 && r.Fair == "" {
@@ -228,14 +241,14 @@ func (m *model) moves(r *modelRun, to store.QueueState) {
 	case to == store.StateEnded:
 		r.Permits, r.LeftQueue = false, false
 	case from == store.StateOwned:
-		r.Permits = r.Permits && r.Whole
+		r.Permits = r.Permits && r.Whole && m.limits.unused == store.UnusedNone
 	case to == store.StateOwned && !r.Permits && !r.LeftQueue:
 		if r.LeftQueue = m.heavy(r.Uses) != nil; !r.LeftQueue {
 			m.begin(r.Uses)
 			r.Permits = true
 		}
 	}
-	if to == store.StateParked || m.limits.yields {
+	if to == store.StateParked && m.limits.unused != store.UnusedInQueue || m.limits.yields {
 		r.place = 0
 	}
 	r.fresh = false

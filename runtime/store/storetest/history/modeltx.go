@@ -78,12 +78,16 @@ func (m *model) deliver(d store.Deliver) (event.RunID, error) {
 func (m *model) commit(c store.Commit) (answer store.Committed, executed bool) {
 	defer m.announce()
 	known := c.Frame != nil && m.runs[c.Run] != nil && m.runs[c.Run].Last == c.CommitID
-	m.limits.yields = c.Effect == store.EffectYield
+	held := m.runs[c.Run] != nil && m.runs[c.Run].Permits
+	m.limits.yields, m.limits.unused = c.Effect == store.EffectYield, c.Unused
 	answer, _ = m.op.Commit(&c)
-	m.limits.yields = false
+	m.limits.yields, m.limits.unused = false, store.UnusedNone
 	executed = answer.Err == nil && !known
 	if executed && c.HoldBack > 0 {
 		m.holdBack(m.runs[c.Run].Uses, c.Held())
+	}
+	if executed && held && c.Unused != store.UnusedNone {
+		m.refund(m.runs[c.Run].Uses)
 	}
 	return answer, executed
 }

@@ -401,6 +401,10 @@ func (h *history) newCommit(t *rapid.T, l *suite.Log) store.Commit {
 	status := rapid.SampledFrom([]event.Status{"", event.StatusRunning, event.StatusWaiting}).Draw(t, "status")
 	due := time.Time{}
 	var events []event.Event
+	unused := store.UnusedNone
+	if r := h.m.runs[l.Run]; r != nil && len(r.Uses) > 0 && chance(t, "unused", 30) {
+		effect, unused = store.EffectPark, rapid.SampledFrom([]store.Unused{store.UnusedBack, store.UnusedInQueue}).Draw(t, "not used")
+	}
 	if effect == store.EffectContinue {
 		return h.newContinue(t, l, fence, items)
 	}
@@ -425,7 +429,7 @@ func (h *history) newCommit(t *rapid.T, l *suite.Log) store.Commit {
 	if len(items) > 0 {
 		c = suite.Consuming(c, items...)
 	}
-	c.Due = due
+	c.Due, c.Unused = due, unused
 	if h.limits.on && chance(t, "hold back", 60) {
 		c.HoldBack = rapid.SampledFrom([]time.Duration{20 * time.Millisecond, 2 * time.Second, 2 * time.Second}).Draw(t, "held back")
 	}
