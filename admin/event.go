@@ -29,6 +29,10 @@ type Event struct {
 	Next    string    `json:"next,omitempty"`
 	By      string    `json:"by,omitempty"` // the worker that recorded the event, or the principal that requested it
 	Build   string    `json:"build,omitempty"`
+	// Attributes are those of the run if the event is its first one, and otherwise those that the
+	// sender of an item has set. Without [RolePayloads], only the keys build and principal are
+	// present.
+	Attributes map[string]string `json:"attributes,omitempty"`
 	// Creates reports whether an operation begins with this event. Ends reports whether the run
 	// ends with this event.
 	Creates bool `json:"creates,omitempty"`
@@ -72,7 +76,13 @@ var EventFields = []EventField{
 		}
 		return "by " + e.By
 	}},
-	{Name: "build", Title: "Build", Kind: KindCode, Value: func(e *Event) any { return e.Build }},
+	{Name: "build", Title: "Build", Kind: KindCode, Value: func(e *Event) any { return e.Build }, Line: func(e *Event, _ func(time.Time) string) string {
+		if e.Build == "" {
+			return ""
+		}
+		return "build " + e.Build
+	}},
+	{Name: "attributes", Title: "Attributes", Kind: KindCode, Value: func(e *Event) any { return tagList(e.Attributes) }},
 	{Name: "due", Title: "Due", Kind: KindTime, Value: func(e *Event) any { return e.Due }, Line: func(e *Event, at func(time.Time) string) string {
 		if e.Due.IsZero() {
 			return ""
@@ -82,9 +92,13 @@ var EventFields = []EventField{
 }
 
 func eventOf(e *event.Event) Event {
+	attributes := e.Attributes
+	if e.Spec != nil && e.Type == event.RunCreated {
+		attributes = e.Spec.Origin()
+	}
 	return Event{
 		Seq: e.Seq, Type: e.Type.String(), Time: e.Time.UTC(), Ref: e.Ref, Name: e.Name, Key: e.Key, Attempt: e.Attempt, Due: utc(e.Due), Payload: e.Payload,
-		Failure: e.Failure, Reason: e.Reason, Next: string(e.Next), By: e.By, Build: e.Build, Creates: e.Type.Creates(), Ends: e.Type.Terminal(),
+		Failure: e.Failure, Reason: e.Reason, Next: string(e.Next), By: e.By, Build: e.Build, Attributes: attributes, Creates: e.Type.Creates(), Ends: e.Type.Terminal(),
 	}
 }
 

@@ -212,7 +212,7 @@ func (s *Service) show(r *Run) {
 func (s *Service) hide(r *Run) {
 	veil(s.who, r)
 	if !s.who.Role.Allows(RolePayloads) {
-		r.Input, r.Result, r.Failure = nil, nil, withoutData(r.Failure)
+		r.Input, r.Result, r.Failure, r.Attributes = nil, nil, withoutData(r.Failure), KnownAttributes(r.Attributes)
 		r.Blocked = ends(r.Blocked)
 		if r.Mismatch != nil {
 			bare := *r.Mismatch
@@ -235,8 +235,23 @@ func ends(text string) string {
 func (s *Service) hideEvent(e *Event) {
 	veil(s.who, e)
 	if !s.who.Role.Allows(RolePayloads) {
-		e.Payload, e.Failure = nil, withoutData(e.Failure)
+		e.Payload, e.Failure, e.Attributes = nil, withoutData(e.Failure), KnownAttributes(e.Attributes)
 	}
+}
+
+// KnownAttributes returns the attributes that the runtime has set. Values of other attributes are
+// treated as payloads.
+func KnownAttributes(all map[string]string) map[string]string {
+	var known map[string]string
+	for _, key := range []string{event.AttributeBuild, event.AttributePrincipal} {
+		if v, ok := all[key]; ok {
+			if known == nil {
+				known = map[string]string{}
+			}
+			known[key] = v
+		}
+	}
+	return known
 }
 
 // withoutData returns a copy of a failure without the values in it. It keeps the text, which is the

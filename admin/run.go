@@ -42,19 +42,23 @@ type Run struct {
 	RetriedAs string `json:"retriedAs,omitempty"`
 
 	// The following fields are set by [Service.Run] only.
-	StartBy      time.Time   `json:"startBy,omitzero"`
-	StartedAt    time.Time   `json:"startedAt,omitzero"`     // time at which its code began
-	UpdatedAt    time.Time   `json:"updatedAt,omitzero"`     // time of its last event
-	PauseReason  string      `json:"pauseReason,omitempty"`  // reason why it is paused
-	Canceling    bool        `json:"canceling,omitempty"`    // whether it was requested to end, and its code is cleaning up
-	CancelReason string      `json:"cancelReason,omitempty"` // reason of the first request to end
-	Worker       string      `json:"worker,omitempty"`       // name of the worker that has claimed the run
-	Recovery     *Recovery   `json:"recovery,omitempty"`     // last recovery; nil if there was none or the store has no record of it
-	FailedStep   *FailedStep `json:"failedStep,omitempty"`   // the step whose error made the run fail
-	Below        *Below      `json:"below,omitempty"`        // nil if there are no such runs or the store cannot count them
-	RerunOf      string      `json:"rerunOf,omitempty"`      // the run that this run repeats
-	Depth        int         `json:"depth,omitempty"`        // distance from the root
-	Blocked      string      `json:"blocked,omitempty"`      // reason why it is blocked, and how to continue it
+	//
+	// Attributes are the attributes of the run, see workflow.WithAttribute. Without [RolePayloads],
+	// only the keys build and principal are present.
+	Attributes   map[string]string `json:"attributes,omitempty"`
+	StartBy      time.Time         `json:"startBy,omitzero"`
+	StartedAt    time.Time         `json:"startedAt,omitzero"`     // time at which its code began
+	UpdatedAt    time.Time         `json:"updatedAt,omitzero"`     // time of its last event
+	PauseReason  string            `json:"pauseReason,omitempty"`  // reason why it is paused
+	Canceling    bool              `json:"canceling,omitempty"`    // whether it was requested to end, and its code is cleaning up
+	CancelReason string            `json:"cancelReason,omitempty"` // reason of the first request to end
+	Worker       string            `json:"worker,omitempty"`       // name of the worker that has claimed the run
+	Recovery     *Recovery         `json:"recovery,omitempty"`     // last recovery; nil if there was none or the store has no record of it
+	FailedStep   *FailedStep       `json:"failedStep,omitempty"`   // the step whose error made the run fail
+	Below        *Below            `json:"below,omitempty"`        // nil if there are no such runs or the store cannot count them
+	RerunOf      string            `json:"rerunOf,omitempty"`      // the run that this run repeats
+	Depth        int               `json:"depth,omitempty"`        // distance from the root
+	Blocked      string            `json:"blocked,omitempty"`      // reason why it is blocked, and how to continue it
 	// Mismatch is the position at which the code does not match the log of a blocked run. It is nil
 	// if the run is blocked for another reason or by a worker of an older release.
 	Mismatch *Mismatch `json:"mismatch,omitempty"`
@@ -221,7 +225,7 @@ func runOf(i *workflow.RunInfo) Run {
 		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Status: string(i.Status), Tags: i.Tags,
 		Paused: i.Paused, Recoveries: i.Recoveries, Worker: i.Worker, RerunOf: string(i.RerunOf), Depth: i.Depth,
 		Parent: string(i.Parent), Root: string(i.Root), CreatedAt: i.CreatedAt.UTC(), EndedAt: utc(i.EndedAt), Due: utc(i.Due), Events: i.Events,
-		Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, RetriedAs: string(i.RetriedAs), StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
+		Attributes: i.Attributes, Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, RetriedAs: string(i.RetriedAs), StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
 	}
 	if m := i.Mismatch; m != nil {
 		r.Mismatch = &Mismatch{Event: m.Event, Recorded: m.Recorded, Asked: m.Asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}

@@ -37,7 +37,9 @@ type Start struct {
 	DelayMs  int64             `json:"delayMs,omitempty"`  // time after which the run begins
 	Hold     bool              `json:"hold,omitempty"`     // whether the run begins only after an operator releases it
 	Tags     map[string]string `json:"tags,omitempty"`
-	Reason   string            `json:"reason,omitempty"` // recorded in the journal; refused if the service has no journal
+	// Attributes are added to the run as by workflow.WithAttribute.
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Reason     string            `json:"reason,omitempty"` // recorded in the journal; refused if the service has no journal
 	// Key is an idempotency key: starts with the same key return the same run as long as that run
 	// is retained. The key determines the workflow ID, so Key and ID must not both be set.
 	Key string `json:"-"`
@@ -201,6 +203,9 @@ func (s *Service) create(ctx context.Context, in Start) (Started, error) {
 	}
 	if in.Hold {
 		opts = append(opts, workflow.WithHold())
+	}
+	for key, value := range in.Attributes {
+		ctx = workflow.WithAttribute(ctx, key, value)
 	}
 	run, err := untyped(in.Workflow).Start(ctx, s.client, in.input(), opts...)
 	if in.Key == "" {

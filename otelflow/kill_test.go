@@ -149,7 +149,7 @@ func TestOPS4_NoSpanIsMissingWhereverWorkersAreKilled(t *testing.T) {
 		if kill > most {
 			t.Fatalf("the run has more than %d commits", most)
 		}
-		row := killAt(t, kill, newReceiver(t))
+		row := killAt(t, kill)
 		t.Logf("%16d | %22s | %17d | %7d | %10d | %16d", kill, row.commits, row.want, row.missing, row.duplicated, row.repeated)
 		if row.missing+row.duplicated > 0 {
 			t.Errorf("%d spans are missing and %d are duplicated if workers are killed at commit %d", row.missing, row.duplicated, kill)
@@ -166,9 +166,9 @@ type outcome struct {
 	killed                              bool
 }
 
-// killAt kills two workers at their commit with this number, and exports to r.
-func killAt(t *testing.T, kill int, r *receiver) (row outcome) {
+func killAt(t *testing.T, kill int) (row outcome) {
 	t.Helper()
+	r := newReceiver(t)
 	url := "sqlite:" + filepath.Join(t.TempDir(), "flows.db")
 	st, err := store.Open(t.Context(), url)
 	if err != nil {

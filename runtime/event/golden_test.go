@@ -28,6 +28,10 @@ func goldenFrames() map[string][]*event.Frame {
 		}}
 	}
 	files["event_everything"] = []*event.Frame{{CommitID: cid(1), Epoch: 1 << 40, Time: at(0), Events: []event.Event{everything()}}}
+	files["event_attributes"] = []*event.Frame{{CommitID: cid(1), Time: at(0), Events: []event.Event{
+		{Seq: 1, Type: event.RunCreated, Time: at(0), Spec: &event.Spec{Workflow: "w", Queue: "q", Attributes: map[string]string{"principal": "ada", "tenant": "acme"}, Build: "0123456789ab"}},
+		{Seq: 2, Type: event.MessageReceived, Time: at(0), Name: "approval", Item: "key:1", By: "eve", Attributes: map[string]string{"empty": "", "traceparent": "00-1-2-01"}},
+	}}}
 	for name, log := range exampleLogs() {
 		files["log_"+name] = framed(log, 3)
 	}
@@ -37,6 +41,7 @@ func goldenFrames() map[string][]*event.Frame {
 func goldenItems() map[string]*event.Event {
 	return map[string]*event.Event{
 		"item_message": {Type: event.MessageReceived, Name: "approval", Payload: []byte(`{"ok":true}`), By: "api"},
+		"item_traced":  {Type: event.AskReceived, Name: "set-limit", Payload: []byte(`100`), By: "api", Attributes: map[string]string{"tenant": "acme", "traceparent": "00-1-2-01"}},
 		"item_input":   {Type: event.InputReceived, Payload: []byte(`{"n":1}`)},
 		"item_cancel":  {Type: event.CancelRequested, Reason: "customer left", By: "api"},
 

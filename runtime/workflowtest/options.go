@@ -1,6 +1,7 @@
 package workflowtest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type exploration struct {
 	interrupted bool
 	outlive     bool
 	start       []workflow.StartOption
+	context     func(context.Context) context.Context // nil: no change
 }
 
 func defaults(opts []Option) options {
@@ -116,6 +118,12 @@ func Check(f func(t testing.TB, e *Env, run Outcome)) Option {
 // ([workflow.WithHold]) or in debug mode.
 func StartWith(opts ...workflow.StartOption) Option {
 	return func(o *options) { o.explore.start = append(o.explore.start, opts...) }
+}
+
+// StartContext sets a function that returns the context with which explorations start each run, for
+// example with attributes ([workflow.WithAttribute]).
+func StartContext(f func(context.Context) context.Context) Option {
+	return func(o *options) { o.explore.context = f }
 }
 
 // Pairs sets the maximum number of crash pairs that CrashEverywhere tries. If there are more than n

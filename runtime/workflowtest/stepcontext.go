@@ -46,6 +46,12 @@ func WorkflowID(id string) StepOption { return func(a *stepOptions) { a.Workflow
 // Tags sets the tags of the run. By default the run has none.
 func Tags(tags map[string]string) StepOption { return func(a *stepOptions) { a.Tags = tags } }
 
+// Attributes sets the attributes of the run, see [workflow.WithAttribute]. By default the run has
+// none.
+func Attributes(all map[string]string) StepOption {
+	return func(a *stepOptions) { a.Spec = &event.Spec{Attributes: all} }
+}
+
 // LastHeartbeat sets the details of the last heartbeat of an earlier attempt. It panics if they
 // cannot be encoded as JSON.
 func LastHeartbeat(details any) StepOption {

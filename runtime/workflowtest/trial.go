@@ -68,7 +68,11 @@ func newWorkload[In, Out any](t testing.TB, d workflow.Definition[In, Out], in I
 	return &workload{
 		t: t, name: d.Name(), opts: opts, setup: setup, explo: explo,
 		start: func(ctx context.Context, c *workflow.Client) (*workflow.Handle, func(context.Context) error, error) {
-			run, err := d.Start(ctx, c, in, explo.start...)
+			with := ctx
+			if explo.context != nil {
+				with = explo.context(ctx)
+			}
+			run, err := d.Start(with, c, in, explo.start...)
 			if err != nil {
 				return nil, nil, err
 			}

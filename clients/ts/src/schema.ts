@@ -41,6 +41,7 @@ export interface Below {
 
 export interface Branch {
   actions?: string[];
+  attributes?: Record<string, string>;
   below?: Below;
   blocked?: string;
   cancelReason?: string;
@@ -262,6 +263,7 @@ export interface EntityPage {
 
 export interface Event {
   attempt?: number;
+  attributes?: Record<string, string>;
   build?: string;
   by?: string;
   creates?: boolean;
@@ -660,6 +662,7 @@ export interface Retry {
 
 export interface Run {
   actions?: string[];
+  attributes?: Record<string, string>;
   below?: Below;
   blocked?: string;
   cancelReason?: string;
@@ -771,6 +774,7 @@ export interface Served {
 }
 
 export interface Start {
+  attributes?: Record<string, string>;
   delayMs?: number;
   finished?: "allow" | "allowAfterFailure" | "reject";
   hold?: boolean;

@@ -84,7 +84,7 @@ type runEvent struct {
 // event prints an event. It also prints the run unless run is empty.
 func (c *command) event(run string, e *admin.Event) error {
 	if c.hidden() {
-		e.Payload = nil
+		e.Payload, e.Attributes = nil, admin.KnownAttributes(e.Attributes)
 	}
 	switch {
 	case !c.jsonOut():

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,11 +135,11 @@ func shownStreams(ctx context.Context, s service, ref string) (admin.StreamList,
 	return all, err
 }
 
-// hide removes the payloads of a run and of events.
+// hide removes the payloads of a run and of events, and those attributes that a program has set.
 func hide(r *admin.Run, events []admin.Event) {
-	r.Input, r.Result = nil, nil
+	r.Input, r.Result, r.Attributes = nil, nil, admin.KnownAttributes(r.Attributes)
 	for i := range events {
-		events[i].Payload = nil
+		events[i].Payload, events[i].Attributes = nil, admin.KnownAttributes(events[i].Attributes)
 	}
 }
 
@@ -155,6 +157,9 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	line("queue", r.Queue)
 	for name, value := range r.Tags {
 		line("tag", name+"="+value)
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Attributes)) {
+		line("attr", key+"="+r.Attributes[key])
 	}
 	line("parent", r.Parent)
 	line("rerun of", r.RerunOf)

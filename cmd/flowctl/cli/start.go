@@ -18,7 +18,7 @@ func (c *command) start() *cobra.Command {
 	var in admin.Start
 	var input string
 	var delay time.Duration
-	var tags []string
+	var tags, attributes []string
 	cmd := &cobra.Command{
 		Use: "start WORKFLOW", Short: "Start a run of a workflow and print its id", Args: cobra.ExactArgs(1),
 		Long: "Start starts a run of a workflow by its stored name. The input is a JSON object with the parameters by name. The options in the\n" +
@@ -32,6 +32,9 @@ func (c *command) start() *cobra.Command {
 				return err
 			}
 			if in.Tags, err = tagsOf(tags); err != nil {
+				return err
+			}
+			if in.Attributes, err = pairsOf("--attribute", "tenant=acme", attributes); err != nil {
 				return err
 			}
 			return c.do(cmd, func(ctx context.Context, s service) error {
@@ -64,6 +67,7 @@ func (c *command) start() *cobra.Command {
 	f.DurationVar(&delay, "delay", 0, "delay the start of the run by this duration")
 	f.BoolVar(&in.Hold, "hold", false, "hold the run until it is released")
 	f.StringArrayVar(&tags, "tag", nil, "tag, as name=value; may be repeated")
+	f.StringArrayVar(&attributes, "attribute", nil, "attribute, as key=value; may be repeated")
 	f.StringVar(&in.Key, "key", "", "idempotency key: starts with the same key create one run; for starts without --id")
 	c.why(cmd, &in.Reason)
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(admin.Policies(), cobra.ShellCompDirectiveNoFileComp))
@@ -103,19 +107,22 @@ func (c *command) payload(given string) (admin.Payload, error) {
 }
 
 // tagsOf parses tags that have the form name=value.
-func tagsOf(given []string) (map[string]string, error) {
+func tagsOf(given []string) (map[string]string, error) { return pairsOf("--tag", "region=eu", given) }
+
+// pairsOf parses the values of a flag that have the form name=value.
+func pairsOf(flag, example string, given []string) (map[string]string, error) {
 	if len(given) == 0 {
 		return nil, nil
 	}
-	tags := map[string]string{}
-	for _, tag := range given {
-		name, value, ok := strings.Cut(tag, "=")
+	pairs := map[string]string{}
+	for _, pair := range given {
+		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, &admin.InputError{What: fmt.Sprintf("--tag %q does not have the form name=value", tag), Fix: "write --tag region=eu"}
+			return nil, &admin.InputError{What: fmt.Sprintf("%s %q does not have the form name=value", flag, pair), Fix: "write " + flag + " " + example}
 		}
-		tags[name] = value
+		pairs[name] = value
 	}
-	return tags, nil
+	return pairs, nil
 }
 
 func (c *command) send() *cobra.Command {

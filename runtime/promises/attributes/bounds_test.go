@@ -9,8 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/schedule"
+	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -43,29 +45,62 @@ func invalid(ctx context.Context) map[string]context.Context {
 	}
 }
 
-// TestEV11_AnInvalidAttributeStoresNothing proves that each operation that creates a run returns a
-// typed error for attributes that are not valid, and that the store then contains no run.
+// waiting returns a run that waits, the token of its hook, and the token of its step's hook.
+func waiting(w *flowtest.World) (run *workflow.Run[string], token, outcome string) {
+	waits := flowtest.Flow[string, string]("waits")
+	w.Work(worker.Config{}, flowtest.As(waits, func(ctx workflow.Context, _ string) (string, error) {
+		hook, err := calls.Open(ctx)
+		if err != nil {
+			return "", err
+		}
+		flowtest.Token.Set(ctx, hook.Token())
+		return finishes.Call(ctx, "")
+	}), finishes.As(later))
+	run = flowtest.Start(w, waits, "")
+	outcome = w.Reach(run, event.StepHookCreated, 1).Token
+	w.Reach(run, event.StepPending, 1)
+	return run, w.TokenOf(run), outcome
+}
+
+// TestEV11_AnInvalidAttributeStoresNothing proves that each operation that creates a run or sends an
+// item returns a typed error for attributes that are not valid, and that nothing is stored.
 func TestEV11_AnInvalidAttributeStoresNothing(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		run, token, outcome := waiting(w)
+		before := w.Log(run)
 		for want, ctx := range invalid(w.Ctx) {
-			calls := map[string]func() error{
+			operations := map[string]func() error{
 				"start":          func() error { _, err := shows.Start(ctx, w.Client, ""); return err },
 				"start and wait": func() error { _, err := shows.Execute(ctx, w.Client, ""); return err },
 				"bulk start": func() error {
 					_, err := shows.StartMany(ctx, w.Client, []workflow.StartRequest[string]{{}, {}})
 					return err
 				},
+				"send":        func() error { return words.Send(ctx, run, "") },
+				"ask":         func() error { _, err := wonders.Ask(ctx, run, ""); return err },
+				"hook":        func() error { return calls.Send(ctx, w.Client, token, "") },
+				"any hook":    func() error { return w.Client.SendToHook(ctx, token, []byte(`""`)) },
+				"hook call":   func() error { _, err := w.Client.CallHook(ctx, token, workflow.HookRequest{}); return err },
+				"failed step": func() error { return done.Fail(ctx, w.Client, outcome, flowtest.ErrBusy) },
+				"done step":   func() error { return done.Send(ctx, w.Client, outcome, "") },
+				"start with a message": func() error {
+					_, err := shows.Start(ctx, w.Client, "", workflow.WithMessage(words, ""))
+					return err
+				},
 				"schedule": func() error { return shows.Schedule(ctx, w.Client, "s", schedule.Spec{When: "every 1h"}, "") },
 			}
-			for what, call := range calls {
+			for what, call := range operations {
 				var bad *workflow.InvalidError
 				if err := call(); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) || !bad.Permanent() {
 					t.Errorf("%s: got %v, want an *InvalidError with %q", what, err, want)
 				}
 			}
 		}
-		if got := w.List(workflow.Filter{Internal: true}); len(got) != 0 {
-			t.Errorf("the store contains the runs %v", got)
+		if got := w.List(workflow.Filter{Internal: true}); len(got) != 1 {
+			t.Errorf("the store contains the runs %v, want only %s", got, run.ID())
+		}
+		if got := w.Inbox(run); got != 0 || !cmp.Equal(before, w.Log(run)) {
+			t.Errorf("the run has %d items and the events %v, want none and %v", got, w.Log(run), before)
 		}
 	})
 }

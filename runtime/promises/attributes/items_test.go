@@ -86,13 +86,16 @@ func of(item string) map[string]string { return map[string]string{"item": item, 
 func serveItems(w *flowtest.World) {
 	w.Work(worker.Config{}, flowtest.As(hears, hear), flowtest.As(tells, func(ctx workflow.Context, to workflow.RunID) (string, error) {
 		return "", words.SendFrom(ctx, to, "told")
-	}), finishes.As(func(ctx context.Context, _ string) (string, error) {
-		later, err := step.Later(ctx, done)
-		if err != nil {
-			return "", err
-		}
-		return later.Pending()
-	}))
+	}), finishes.As(later))
+}
+
+// later is the code of a step whose attempts are completed from outside.
+func later(ctx context.Context, _ string) (string, error) {
+	later, err := step.Later(ctx, done)
+	if err != nil {
+		return "", err
+	}
+	return later.Pending()
 }
 
 // TestEV11_TheAttributesOfAnItemApplyOnlyToItsHandling proves that the code which handles a message,
