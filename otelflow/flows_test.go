@@ -127,9 +127,21 @@ func open(t *testing.T, client workflow.ClientConfig, cfg worker.Config) *site {
 	t.Helper()
 	s := &site{t: t, store: memstore.New()}
 	s.client = workflow.NewClient(s.store, client)
+	t.Cleanup(func() {
+		s.stop()
+		if err := errors.Join(s.client.Close(), s.store.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	s.work(cfg)
+	return s
+}
+
+// work starts a worker, which the function stop stops.
+func (s *site) work(cfg worker.Config) {
 	w := worker.New(s.client, cfg)
 	register(w)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	var stopped atomic.Bool
@@ -139,16 +151,9 @@ func open(t *testing.T, client workflow.ClientConfig, cfg worker.Config) *site {
 		}
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			s.t.Error(err)
 		}
 	}
-	t.Cleanup(func() {
-		s.stop()
-		if err := errors.Join(s.client.Close(), s.store.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
 }
 
 // start starts an order that will be paid.

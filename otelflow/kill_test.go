@@ -160,6 +160,45 @@ func TestOPS4_NoSpanIsMissingWhereverWorkersAreKilled(t *testing.T) {
 	}
 }
 
+// TestOPS4_TheWorkerThatEndsARunExportsWhatOthersCommitted proves that no span is missing if a worker
+// has given a run back and was killed before it exported its spans. Nothing then shows that it has
+// died.
+func TestOPS4_TheWorkerThatEndsARunExportsWhatOthersCommitted(t *testing.T) {
+	r := newReceiver(t)
+	s := newSite(t) // exports nothing
+	run, err := order.Start(t.Context(), s.client, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range run.Events(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == event.WaitCreated && e.Wait == event.WaitMessage {
+			break
+		}
+	}
+	s.stop()
+	s.work(worker.Config{Observers: []observe.Observer{otelflow.New(otelflow.Config{TracerProvider: r.provider()})}})
+	if err := paid.Send(t.Context(), run, 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Result(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	want := spansOf(t, s.client)
+	for name := range want { // the child has ended on the other worker
+		if !strings.HasPrefix(name, string(run.ID())) {
+			delete(want, name)
+		}
+	}
+	if missing, duplicated, _ := compare(r, want); missing+duplicated > 0 || len(want) < 5 {
+		all, _ := r.spans()
+		t.Errorf("of the spans %v, %d are missing and %d duplicated:\n%s", want, missing, duplicated, tree(all))
+	}
+}
+
 type outcome struct {
 	commits                             string
 	want, missing, duplicated, repeated int
