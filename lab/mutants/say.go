@@ -78,7 +78,7 @@ var sayMutants = []Mutant{
 	replaying("engine/replay/hook-paused", "what came for a hook that a paused run closes is forgotten", "hook.go",
 		"return\n\t}\n\tr.miss(e)", "return\n\t}", "TestRUN12_WhatAPausedRunIsToldAndAskedComesIntoEffectWhenItIsResumed").in("runtime/promises/questions"),
 	reducing("engine/worker/hook-missed", "a payload that comes too late leaves no trace", "inbox.go",
-		"e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Token: e.Token} // the log records the missed payload\n\t\t\tbreak", "return",
+		"e = &event.Event{Type: event.HookMissed, Item: e.Item, By: e.By, Attributes: e.Attributes, Token: e.Token} // the log records the missed payload\n\t\t\tbreak", "return",
 		"TestFLOW6_NoAcceptedPayloadIsLostWhenItRacesWithTheEndOfTheHook").in("runtime/promises/questions"),
 	replaying("engine/replay/hook-missed", "the last event does not name a payload that came too late", "apply.go",
 		"r.miss(e)", "_ = e", "TestFLOW6_NoAcceptedPayloadIsLostWhenItRacesWithTheEndOfTheHook").in("runtime/promises/questions"),
