@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -151,6 +152,19 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 				must(st.Heartbeat(ctx, 0, session))
 			}
 		}, 12, 340},
+		{"session data", func() {
+			data := bytes.Repeat([]byte("x"), store.MaxSessionData)
+			for range runs {
+				if err := st.SetSessionData(ctx, 0, session, data); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, 3, store.MaxSessionData + 300},
+		{"read session data", func() {
+			for range runs {
+				must(st.SessionData(ctx, 0))
+			}
+		}, 3, 250},
 	}
 	for _, op := range ops { // the first round loads the scripts and is not measured
 		op.do()

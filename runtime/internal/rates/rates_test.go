@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -219,6 +220,29 @@ func TestOPS4_CountingAllocatesNothing(t *testing.T) {
 		m.Ended()
 	}); n != 0 {
 		t.Errorf("a run with a step: got %v allocations, want 0", n)
+	}
+}
+
+func TestOPS4_ConcurrentCountsAreNotLost(t *testing.T) {
+	m := NewMeter(newClock().now)
+	const workers, each = 8, 200
+	var all sync.WaitGroup
+	for i := range workers {
+		all.Go(func() {
+			for n := range each {
+				m.Started()
+				m.Step(fmt.Sprint("step", (i+n)%100), m.Now())
+				if n%50 == i {
+					m.Encode(8 << 10)
+				}
+				m.Ended()
+			}
+		})
+	}
+	all.Wait()
+	got := shown(t, m) // of one second, because the clock stands still
+	if got.Started != workers*each || got.Ended != workers*each || got.Steps != workers*each {
+		t.Errorf("got %v started, %v ended and %v attempts, want %d of each", got.Started, got.Ended, got.Steps, workers*each)
 	}
 }
 

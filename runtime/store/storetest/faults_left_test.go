@@ -38,6 +38,37 @@ func (s deafToStepData) StepData(ctx context.Context, run event.RunID) (map[stri
 	return n.StepData(ctx, run)
 }
 
+// renewing is a store that renews the lease of a session when its data are written.
+type renewing struct{ wrapper }
+
+func (s renewing) SetSessionData(ctx context.Context, partition int, id store.SessionID, body []byte) error {
+	d, _ := store.As[store.SessionDataStore](s.Store)
+	if _, err := s.Heartbeat(ctx, partition, id); err != nil {
+		return err
+	}
+	return d.SetSessionData(ctx, partition, id, body)
+}
+
+func (s renewing) SessionData(ctx context.Context, partition int) ([]store.SessionData, error) {
+	d, _ := store.As[store.SessionDataStore](s.Store)
+	return d.SessionData(ctx, partition)
+}
+
+// lasting is a store that returns the data of sessions that have ended.
+type lasting struct {
+	renewing
+	last *[]store.SessionData
+}
+
+func (s lasting) SessionData(ctx context.Context, partition int) ([]store.SessionData, error) {
+	all, err := s.renewing.SessionData(ctx, partition)
+	if len(all) < len(*s.last) {
+		return *s.last, err
+	}
+	*s.last = all
+	return all, err
+}
+
 // blaming is a store that ignores Exempt in claims.
 type blaming struct{ wrapper }
 
@@ -83,7 +114,11 @@ var leftFaults = map[string]fault{
 			return nil
 		}}
 	}},
-	"step data is no progress":                   {"NewStepDataIsProgressIfItsWriterSaysSo", func(w wrapper) store.Store { return deafToStepData{w} }},
+	"step data is no progress":                 {"NewStepDataIsProgressIfItsWriterSaysSo", func(w wrapper) store.Store { return deafToStepData{w} }},
+	"a write of session data renews the lease": {"OPS4_SessionDataHaveTheLeaseOfTheirSession", func(w wrapper) store.Store { return renewing{w} }},
+	"session data outlive their session": {"OPS4_SessionDataEndWithTheSession", func(w wrapper) store.Store {
+		return lasting{renewing{w}, &[]store.SessionData{}}
+	}},
 	"an item is not kept":                        {"O2_AKeptItemIsRememberedUntilConfirm", keepsNothing},
 	"the model notices an item that is not kept": {"RandomHistoriesMatchTheModel", keepsNothing},
 	"every item is kept": {"M1_WhatIsAcceptedIsInTheInboxAndSeen", func(w wrapper) store.Store {
