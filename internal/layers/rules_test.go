@@ -68,6 +68,9 @@ var rules = []rule{
 	{packages: "runtime/ops", module: append(below("workflow"), "runtime/workflow"), external: none, required: true},
 	{packages: "runtime/step/...", module: below("step"), external: none, required: true},
 	{packages: "runtime/shim", module: below("shim"), external: none, required: true},
+	{packages: "runtime/alert", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
+	{packages: "runtime/alert/webhook", module: []string{"runtime/alert"}, external: none, required: true},
+	{packages: "runtime/worker/internal/alerting", module: append(below("worker"), "runtime/ops", "runtime/worker/internal/wait"), external: none, required: true},
 	{packages: "runtime/worker", module: append(below("worker"), "runtime/worker/internal/..."), external: none, required: true},
 	{packages: "runtime/worker/internal/...", module: append(below("worker"), "runtime/worker/internal/..."), external: none},
 	{packages: "runtime/workflowtest", module: append(below("workflowtest"), "memstore", "internal/testutil"), helper: true},
@@ -127,6 +130,9 @@ var rules = []rule{
 func below(name string) []string {
 	order := []string{"workflow", "step", "shim", "worker", "workflowtest"}
 	under := []string{"runtime/event", "runtime/store", "runtime/observe", "runtime/store/fsck", "runtime/internal/...", "runtime/limit", "runtime/schedule", "internal/cron", "internal/environ", "internal/jsonschema", "internal/recent"}
+	if name == "worker" || name == "workflowtest" {
+		under = append(under, "runtime/alert")
+	}
 	for _, lower := range order[:slices.Index(order, name)] {
 		under = append(under, "runtime/"+lower)
 	}

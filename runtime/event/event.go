@@ -32,7 +32,7 @@ type Event struct {
 	Item    ItemID
 	Reason  string
 	Token   string          // token of a hook
-	Meta    json.RawMessage // description of a hook for people; it does not affect any run
+	Meta    json.RawMessage // description of a hook for people, or the alerts about a failed run
 	Next    RunID
 	By      string // the worker, or the name that a requester gave; empty: unknown
 	Build   string // build of the worker's code; empty: the build of the preceding events

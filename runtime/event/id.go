@@ -223,13 +223,27 @@ func TicksRunID(schedule string) string { return ScheduleRunID(schedule) + "/run
 // existing run of a tick. All runs that a schedule starts have the slot of [TicksRunID], whatever
 // the overlap policy is, because an update may change the policy.
 func TickRunID(schedule, tick string, at time.Time) RunID {
+	return runIDOf("schedule\x00"+schedule+"\x00"+tick, at, SlotOf(TicksRunID(schedule)))
+}
+
+// AlertRunID returns the ID of the run that delivers the alert of a rule about a failure group in
+// the window that begins at the given time. The ID depends only on the arguments, so all workers
+// that report the group in this window create the same run. The slots of the IDs differ, so alerts
+// are spread over the partitions.
+func AlertRunID(rule, group string, window time.Time) RunID {
+	of := "alert\x00" + rule + "\x00" + group
+	return runIDOf(of, window, SlotOf(of+"\x00"+window.UTC().Format(time.RFC3339)))
+}
+
+// runIDOf returns an ID with the given time and slot. The rest of the ID is derived from of.
+func runIDOf(of string, at time.Time, slot uint16) RunID {
 	var u ulid.ULID
-	sum := sha256.Sum256([]byte("schedule\x00" + schedule + "\x00" + tick))
+	sum := sha256.Sum256([]byte(of))
 	copy(u[6:14], sum[:])
 	ms := min(max(at.UnixMilli(), 0), int64(ulid.MaxTime()))
 	if err := u.SetTime(uint64(ms)); err != nil {
 		panic("event: " + err.Error()) // cannot happen: the time was clamped
 	}
-	binary.BigEndian.PutUint16(u[14:], SlotOf(TicksRunID(schedule)))
+	binary.BigEndian.PutUint16(u[14:], slot)
 	return RunID(PrefixRun + "_" + u.String())
 }

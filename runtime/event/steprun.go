@@ -33,6 +33,13 @@ const ReadStep = "flowgen.read"
 // BulkRun is the workflow name of runs that execute bulk actions.
 const BulkRun = "flowgen.bulk"
 
+// AlertRun is the workflow name of runs that deliver alerts. Their queue is AlertQueue followed by
+// the name of the target, so only workers that have the target claim them.
+const AlertRun = "flowgen.alert"
+
+// AlertQueue is the prefix of the queues of runs that deliver alerts.
+const AlertQueue = "flowgen.alerts."
+
 // BulkRunID is the prefix of the workflow IDs of runs that execute bulk actions.
 const BulkRunID = "bulk-"
 
@@ -40,10 +47,10 @@ const BulkRunID = "bulk-"
 const KeyRunID = "idem:"
 
 // Internal reports whether the runs of a workflow belong to the runtime and not to users. Internal
-// runs hold tokens or permits, execute steps for other runs, or implement schedules or bulk
-// actions. Every list, count and command uses this function.
+// runs hold tokens or permits, execute steps for other runs, implement schedules or bulk actions,
+// or deliver alerts. Every list, count and command uses this function.
 func Internal(workflow string) bool {
-	return Helper(workflow) || workflow == ScheduleRun || workflow == BulkRun
+	return Helper(workflow) || workflow == ScheduleRun || workflow == BulkRun || workflow == AlertRun
 }
 
 // Helper reports whether the runs of a workflow are [Internal] and serve their parent: they hold a

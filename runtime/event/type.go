@@ -25,7 +25,8 @@ const (
 	RunCompleted Type = 3
 	// RunFailed ends a run with an error. Fields: Failure, Unread. If the policy of the workflow
 	// reruns the run, it also has Attempt (number of the rerun), Reason (of the rerun) and Due
-	// (when the code of the rerun continues).
+	// (when the code of the rerun continues). If rules of the worker match, it has Meta (the runs
+	// that deliver alerts).
 	RunFailed Type = 4
 	// RunCanceled ends a run that was asked to cancel. Fields: Failure, Unread, and Item if the
 	// request was to [Terminate] the run.

@@ -144,7 +144,13 @@ var spaces = map[string]func(key string, value []byte) error{
 	ViewSpace:    func(name string, value []byte) error { _, err := unpackView(name, value); return err },
 	CatalogSpace: func(name string, value []byte) error { _, err := unpackCatalog(name, value); return err },
 	JournalSpace: func(id string, value []byte) error { _, err := unpackJournal(id, value); return err },
+	AlertSpace:   func(string, []byte) error { return nil }, // a worker replaces an entry that it cannot read
 }
+
+// AlertSpace is the space of the entries by which workers agree on the one that searches for
+// conditions to report, see package alert. The workers of a rolling deployment that have different
+// rules have an entry each.
+const AlertSpace = "alerts"
 
 // Damage returns an error if the entry cannot be decoded. An entry of an unknown space may have
 // been written by a newer release, so it is not damaged unless the name of the space is invalid.

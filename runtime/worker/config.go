@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/internal/environ"
+	"github.com/flowgen/flowgen/runtime/alert"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/observe"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -69,6 +70,9 @@ type Config struct {
 	BlockedAfter time.Duration `env:"FLOWGEN_WORKER_BLOCKED_AFTER" default:"5s"`
 	// Observers receive what the worker commits, in the order of the slice; see package observe.
 	Observers []observe.Observer
+	// Alerts determines when operators are notified of runs that need attention. The zero value
+	// notifies of nothing and costs nothing. New panics if it is invalid; see [alert.Config.Check].
+	Alerts alert.Config
 	// Logger is the worker's logger. The default is the client's logger.
 	Logger *slog.Logger
 	// BaseContext returns the parent of the contexts of steps. It is called once. The default is

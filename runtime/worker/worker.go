@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -23,6 +24,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/rates"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/alerting"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 	"github.com/flowgen/flowgen/runtime/worker/internal/outbox"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -47,6 +49,7 @@ type Worker struct {
 	unserved  []*unserved // indexed by partition
 	declares  bool        // whether the worker creates the schedules of directives and writes the catalogue
 	watchdog  *watchdog
+	alerting  *alerting.Alerting // nil without rules and targets
 	ran       atomic.Bool
 }
 
@@ -89,9 +92,35 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	if len(cfg.Observers) > 0 {
 		w.loop.observers = newObservers(e)
 	}
+	w.setAlerts(c)
 	kit := w.code.Kit()
 	kit.Kill, kit.Slots = func() { w.killed.Store(true) }, w.steps.slots.taken
 	return w
+}
+
+// setAlerts adds what the worker needs for alerts. Without rules and targets it needs nothing.
+func (w *Worker) setAlerts(c *workflow.Client) {
+	alerts := &w.cfg.Alerts
+	if err := alerts.Check(); err != nil {
+		panic("worker: New: " + err.Error())
+	}
+	if len(alerts.Rules)+len(alerts.Targets) == 0 {
+		return
+	}
+	w.alerting = alerting.New(alerting.Params{Config: *alerts, Client: c, Store: w.store, Log: w.log, Worker: w.cfg.Name, Chance: w.chance})
+	if len(alerts.Targets) == 0 {
+		return
+	}
+	w.alerting.Register(w)
+	w.cfg.AtOnce = maps.Clone(w.cfg.AtOnce)
+	for _, route := range w.alerting.Routes() {
+		if w.cfg.AtOnce == nil {
+			w.cfg.AtOnce = map[string]int{}
+		}
+		if w.cfg.AtOnce[route.Queue] == 0 {
+			w.cfg.AtOnce[route.Queue] = alerting.AtOnce
+		}
+	}
 }
 
 // Registry returns the registry in which generated Register functions register workflows and steps.
@@ -133,6 +162,9 @@ func (w *Worker) run(ctx context.Context) error {
 		Worker: w.cfg.Name, Build: w.build, Recoveries: w.cfg.Recoveries, QuarantineAfter: w.quarantineAfter(), RunBudget: w.cfg.RunBudget,
 		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Around: w.steps.interceptors.around, Client: w.loop.client, Log: w.log, Serves: w.serves,
 		Chance: w.chance, Unbounded: w.loop.unbounded.has, Observed: w.loop.observers != nil,
+	}
+	if len(w.cfg.Alerts.Rules) > 0 {
+		w.loop.params.Alerts = w.alerting.Ended
 	}
 	w.partition()
 	if err := w.leases.Open(ctx); err != nil {
@@ -212,6 +244,9 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	if w.declares {
 		w.work.Go(func() { w.describe(purging) })
 	}
+	if len(w.cfg.Alerts.Rules) > 0 {
+		w.work.Go(func() { w.alerting.Run(purging) })
+	}
 	go w.watchdog.run()
 }
 
@@ -225,6 +260,9 @@ func (w *Worker) setRoutes() {
 		}
 	}
 	for _, c := range w.code.WorkflowNames() {
+		if c.Workflow == event.AlertRun {
+			continue
+		}
 		queues := w.cfg.Queues
 		if len(queues) == 0 {
 			queues = []string{c.Queue, workflow.DefaultQueue}
@@ -249,6 +287,12 @@ func (w *Worker) setRoutes() {
 	if len(w.queues) > 0 {
 		for _, c := range w.code.StepRuns(w.queues) {
 			add(c)
+		}
+	}
+	if w.alerting != nil {
+		w.routes = append(w.routes, w.alerting.Routes()...)
+		for _, c := range w.alerting.Routes() {
+			w.serves[c] = true
 		}
 	}
 }

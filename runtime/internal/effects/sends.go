@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -64,21 +65,26 @@ func StartID(run event.RunID, key string) event.ItemID {
 // EndID returns the ID of the record by which a run notifies its parent of its end.
 func EndID(run event.RunID) event.ItemID { return event.DerivedItemID(run, "end") }
 
-// sendStart returns the record that creates a run. The first frame of the run is the same however
-// often the record is made. The commit ID of the frame is derived, and its time is the time of the
-// event that causes the record. A run without a parent in its Spec is not a child. It inherits the
-// attributes nevertheless: a schedule starts such runs.
+// firstFrame returns the first frame of a run that is created at the time at. The frame is the same
+// however often it is made, because its commit ID is derived.
+func firstFrame(run event.RunID, at time.Time, spec *event.Spec, input []byte) ([]byte, error) {
+	var cid event.CommitID
+	copy(cid[:], event.DerivedItemID(run, "created"))
+	return event.AppendFrame(nil, &event.Frame{CommitID: cid, Time: at, Events: []event.Event{
+		{Seq: 1, Type: event.RunCreated, Time: at, Spec: spec, Payload: input},
+	}})
+}
+
+// sendStart returns the record that creates a run. The first frame has the time of the event that
+// causes the record. A run without a parent in its Spec is not a child. It inherits the attributes
+// nevertheless: a schedule starts such runs.
 func sendStart(run event.RunID, state *event.LogState, e *event.Event) (store.Send, error) {
 	spec := e.Spec
 	if all := state.Spec.Attributes; len(all) > 0 && e.Name != event.HookRun && e.Name != event.PermitRun {
 		with := *spec
 		with.Attributes, spec = all, &with
 	}
-	var cid event.CommitID
-	copy(cid[:], event.DerivedItemID(e.Next, "created"))
-	frame, err := event.AppendFrame(nil, &event.Frame{CommitID: cid, Time: e.Time, Events: []event.Event{
-		{Seq: 1, Type: event.RunCreated, Time: e.Time, Spec: spec, Payload: e.Payload},
-	}})
+	frame, err := firstFrame(e.Next, e.Time, spec, e.Payload)
 	if err != nil {
 		return store.Send{}, err
 	}
@@ -194,8 +200,8 @@ func sendNotices(run event.RunID, state *event.LogState, items []event.ItemID, a
 	return all, nil
 }
 
-// sendEnds returns the records for the end of a run. Its children are canceled. Its parent is
-// notified, or the run is rerun. If a run continues as a new run, it has not ended for its parent.
+// sendEnds returns the records for the end of a run. Its children are canceled. The runs that
+// deliver alerts about it are created. Its parent is notified, or the run is rerun. If a run continues as a new run, it has not ended for its parent.
 func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.Send, error) {
 	var all []store.Send
 	for _, o := range openChildren(state, func(o *event.Open) bool { return o.Close != event.CloseAbandon }) {
@@ -208,6 +214,11 @@ func sendEnds(run event.RunID, state *event.LogState, e *event.Event) ([]store.S
 	all, err := sendNotices(run, state, owed(state, e), all)
 	if err != nil {
 		return nil, err
+	}
+	if e.Type == event.RunFailed && len(e.Meta) > 0 {
+		if all, err = sendAlerts(run, e, all); err != nil {
+			return nil, err
+		}
 	}
 	if e.Type == event.RunFailed && !e.Due.IsZero() {
 		s, err := sendRerun(run, e)

@@ -324,6 +324,7 @@ func (s *State) frame(req *store.Commit, events []event.Event) error {
 	if last.Type.Terminal() {
 		last.Unread = append(slices.Clip(s.untaken()), s.late...)
 		s.rerun(last)
+		s.alert(last)
 	}
 	req.CommitID = s.driver.CommitID()
 	req.First, req.Last = events[0].Seq, last.Seq

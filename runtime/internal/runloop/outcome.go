@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failure"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
@@ -98,6 +99,16 @@ func (s *State) rerun(end *event.Event) {
 	}
 	end.Attempt, end.Due = n, event.Instant(s.moment.Now.Add(policy.Delay(n, s.Chance())))
 	end.Reason = fmt.Sprintf("rerun %d of %d by the policy of its workflow", n, policy.Attempts-1)
+}
+
+// alert records in the terminal event the alerts about the failure of the run. Every commit that ends
+// a run calls alert, so the rules of the worker that ends the run apply. A run that is rerun has
+// not failed finally, and the failure of its last rerun is reported instead.
+func (s *State) alert(end *event.Event) {
+	if s.Alerts == nil || end.Type != event.RunFailed || !end.Due.IsZero() || event.Internal(s.route.Workflow) {
+		return
+	}
+	end.Meta = effects.EncodeAlerts(s.Alerts(s.id, s.run.State(), end))
 }
 
 // worthRerun reports whether a rerun of a failed run may succeed.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
@@ -31,6 +32,10 @@ type Params struct {
 	Chance    func() float64       // returns a number in [0, 1)
 	Unbounded func(limit string) bool
 	Observed  bool // whether observers receive the runs and their commits
+
+	// Alerts returns the alerts about a run that end ends as failed. state includes the end. Alerts
+	// is nil if the worker has no rules.
+	Alerts func(run event.RunID, state *event.LogState, end *event.Event) []effects.Alert
 }
 
 // A Driver answers the questions of a State. Its methods are called only inside of [State.React] and
