@@ -89,6 +89,7 @@ func newClientInterceptors(all []Interceptor) (c clientInterceptors) {
 func (c *client) intercept(ctx context.Context, call *ClientCall, code func(context.Context) error) error {
 	l := flow.Links[context.Context]{
 		Names: c.interceptors.names, Code: code, Check: nilContext,
+		Wait: true, // the operation must not write its outcome after the caller has received one
 		Call: func(i int, ctx context.Context, next func(context.Context) error) error {
 			return c.interceptors.all[i].InterceptClient(ctx, call, next)
 		},

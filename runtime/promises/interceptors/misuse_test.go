@@ -3,6 +3,7 @@ package interceptors_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,6 +71,40 @@ func TestOPS8_AMisuseOfAClientInterceptorIsATypedError(t *testing.T) {
 				t.Errorf("the start has created %v", runs)
 			}
 		})
+	}
+}
+
+// TestOPS8_AClientOperationHasEndedWhenItReturns proves that an operation does not return while an
+// interceptor still executes it on a goroutine.
+func TestOPS8_AClientOperationHasEndedWhenItReturns(t *testing.T) {
+	st := &flowtest.Between{Store: memstore.New()}
+	entered := make(chan struct{})
+	var left atomic.Bool
+	st.Around = func(_ context.Context, op string, _ any, do func() error) error {
+		if op != "create" {
+			return do()
+		}
+		close(entered)
+		for range 10_000 {
+			runtime.Gosched()
+		}
+		defer left.Store(true)
+		return do()
+	}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{Interceptors: []workflow.Interceptor{
+		clientFunc(func(ctx context.Context, _ *workflow.ClientCall, next func(context.Context) error) error {
+			go func() { _ = next(ctx) }()
+			<-entered
+			return nil
+		}),
+	}})
+	_, err := doubles.Start(w.Ctx, w.Client, 1)
+	if !left.Load() {
+		t.Error("the start has returned before the request to the store")
+	}
+	var wrong *workflow.InterceptorError
+	if !errors.As(err, &wrong) || wrong.Misuse != "returned while next was running" {
+		t.Errorf("the start returned %v", err)
 	}
 }
 
