@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/flowgen/flowgen/internal/testutil/promtest"
+	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/otelflow"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/limit"
@@ -112,6 +113,34 @@ func TestOPS4_EveryMetricIsExportedWithItsAttributes(t *testing.T) {
 		if len(got) > 0 {
 			t.Errorf("metric %s has attributes %v beside those of the table", m.Name, got)
 		}
+	}
+}
+
+// TestOPS4_TheGaugesOfAProcessAreThoseOfAllItsWorkers proves that the gauges of two workers are added,
+// and that a worker that has ended no longer counts.
+func TestOPS4_TheGaugesOfAProcessAreThoseOfAllItsWorkers(t *testing.T) {
+	provider, target := scraped(t)
+	o := otelflow.New(otelflow.Config{MeterProvider: provider})
+	st := memstore.New()
+	defer func() { _ = st.Close() }()
+	begin := func(n int) (stop func()) {
+		return o.Worker(observe.Worker{Store: st, Gauges: func() observe.Gauges { return observe.Gauges{Runs: n, Steps: 10 * n} }})
+	}
+	check := func(runs, steps string) {
+		t.Helper()
+		for name, want := range map[string]string{"flowgen_worker_runs": runs, "flowgen_worker_steps": steps} {
+			if got := series(t, target, name); len(got) != 1 || !strings.HasSuffix(got[0], " "+want) {
+				t.Errorf("%s: got %v, want %s", name, got, want)
+			}
+		}
+	}
+	first, second := begin(3), begin(4)
+	check("7", "70")
+	first()
+	check("4", "40")
+	second()
+	if got := series(t, target, "flowgen_worker_runs"); len(got) > 0 {
+		t.Errorf("without a worker the series are %v", got)
 	}
 }
 

@@ -71,6 +71,8 @@ type Telemetry struct {
 	mu    sync.Mutex
 	store store.Store // of the last worker
 	known sync.Map    // weak pointers to the spans of the runs in memory, by attemptOf
+
+	workers sync.Map // the functions that return the gauges of the workers
 }
 
 // New returns a Telemetry, for worker.Config.Observers.
@@ -78,7 +80,10 @@ func New(cfg Config) *Telemetry {
 	cfg = cfg.withDefaults()
 	t := &Telemetry{cfg: cfg, meter: cfg.MeterProvider.Meter(scope)}
 	var err error
-	if t.meters, err = newMeters(t.meter, newNames(cfg.MaxNames)); err != nil {
+	if t.meters, err = newMeters(t.meter, newNames(cfg.MaxNames)); err == nil {
+		err = t.gauges()
+	}
+	if err != nil {
 		panic(fmt.Sprintf("otelflow: New: %v", err)) // the names and units are constants
 	}
 	t.tracer = cfg.TracerProvider.Tracer(scope)
@@ -100,37 +105,43 @@ func (t *Telemetry) derives() bool {
 
 // Worker implements [observe.WorkerObserver].
 func (t *Telemetry) Worker(w observe.Worker) (stop func()) {
-	stopGauges, stopJournal := t.gauges(w), t.journal(w)
+	worker := new(byte) // a unique key
+	t.workers.Store(worker, w.Gauges)
+	stopJournal := t.journal(w)
 	return func() {
-		stopGauges()
+		t.workers.Delete(worker)
 		stopJournal()
 	}
 }
 
-func (t *Telemetry) gauges(w observe.Worker) (stop func()) {
+// gauges exports the sum of the gauges of the workers, as long as there are any.
+func (t *Telemetry) gauges() error {
 	gauges := map[string]metric.Int64ObservableGauge{}
 	var all []metric.Observable
 	for _, d := range []Metric{workerRuns, workerSteps, workerParked, workerBlocked} {
 		g, err := t.meter.Int64ObservableGauge(d.Name, metric.WithUnit(d.Unit), metric.WithDescription(d.Meaning))
 		if err != nil {
-			t.cfg.Logger.Error("create a metric", "metric", d.Name, "error", err)
-			return func() {}
+			return err
 		}
 		gauges[d.Name], all = g, append(all, g)
 	}
-	registered, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		g := w.Gauges()
-		o.ObserveInt64(gauges[workerRuns.Name], int64(g.Runs))
-		o.ObserveInt64(gauges[workerSteps.Name], int64(g.Steps))
-		o.ObserveInt64(gauges[workerParked.Name], int64(g.Parked))
-		o.ObserveInt64(gauges[workerBlocked.Name], int64(g.Blocked))
+	_, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		n, sum := 0, observe.Gauges{}
+		t.workers.Range(func(_, of any) bool {
+			g := of.(func() observe.Gauges)()
+			n, sum.Runs, sum.Steps, sum.Parked, sum.Blocked = n+1, sum.Runs+g.Runs, sum.Steps+g.Steps, sum.Parked+g.Parked, sum.Blocked+g.Blocked
+			return true
+		})
+		if n == 0 {
+			return nil
+		}
+		o.ObserveInt64(gauges[workerRuns.Name], int64(sum.Runs))
+		o.ObserveInt64(gauges[workerSteps.Name], int64(sum.Steps))
+		o.ObserveInt64(gauges[workerParked.Name], int64(sum.Parked))
+		o.ObserveInt64(gauges[workerBlocked.Name], int64(sum.Blocked))
 		return nil
 	}, all...)
-	if err != nil {
-		t.cfg.Logger.Error("register the gauges of a worker", "error", err)
-		return func() {}
-	}
-	return func() { _ = registered.Unregister() }
+	return err
 }
 
 // Run implements [observe.Observer].
