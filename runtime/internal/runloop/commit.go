@@ -100,7 +100,7 @@ func (s *State) nextCommit() (*Commit, error) {
 	if s.stays(effect) {
 		effect, due = store.EffectNone, time.Time{}
 	}
-	n, exempt := portion(s.unsaved), s.turn.exempt
+	n, exempt := portion(s.unsaved, s.inherited()), s.turn.exempt
 	all := n == len(s.unsaved)
 	switch {
 	case !all: // the run may leave only after the remaining events are committed
@@ -175,7 +175,7 @@ func (s *State) givesPermits(effect store.Effect) bool {
 
 // creation returns the commit that creates the run.
 func (s *State) creation() (*Commit, error) {
-	n := fitting(s.unsaved)
+	n := fitting(s.unsaved, s.inherited())
 	for i := range s.unsaved[:n] {
 		if s.unsaved[i].Type.Terminal() || s.fold(i+1) != nil || len(s.folds) > 0 { // an error of fold is reported by the next commit
 			n = i
@@ -486,14 +486,14 @@ const (
 // code requests very many operations or writes very much to streams without waiting. Every prefix
 // of a log is a valid log, so events may be split at any event. The only exception is the end of a
 // run, which stays together with its cause.
-func portion(events []event.Event) int {
-	n := fitting(events)
+func portion(events []event.Event, inherited int) int {
+	n := fitting(events, inherited)
 	if n == len(events) || !events[len(events)-1].Type.Terminal() {
 		return n
 	}
 	cause, chunks, bytes := len(events)-1, 0, 0
 	for cause >= 0 && !causes(events[cause].Type) {
-		if bytes += events[cause].Size(); events[cause].Type == event.StreamWritten {
+		if bytes += sizeOf(&events[cause], inherited); events[cause].Type == event.StreamWritten {
 			chunks++
 		}
 		cause--
@@ -501,7 +501,7 @@ func portion(events []event.Event) int {
 	switch {
 	case n <= cause, cause < 0:
 		return n
-	case chunks > commitChunks || bytes+events[cause].Size() > endingBytes: // the end and its cause are too large for one commit
+	case chunks > commitChunks || bytes+sizeOf(&events[cause], inherited) > endingBytes: // the end and its cause are too large for one commit
 		return n
 	case cause == 0:
 		return len(events)
@@ -509,18 +509,38 @@ func portion(events []event.Event) int {
 	return cause
 }
 
+// inherited returns the size of the attributes that the records of new runs and messages contain.
+func (s *State) inherited() (bytes int) {
+	if s.run == nil {
+		return 0
+	}
+	for key, value := range s.run.State().Spec.Attributes {
+		bytes += len(key) + len(value)
+	}
+	return bytes
+}
+
+// sizeOf returns the approximate size of an event and of the outbox record that follows from it.
+func sizeOf(e *event.Event, inherited int) int {
+	bytes := e.Size()
+	if e.Type.Entity() == event.EntityChild || e.Type.Entity() == event.EntitySend {
+		bytes += len(e.Payload) // the payload is also part of an outbox record
+	}
+	if e.Type == event.ChildCreated || e.Type == event.MessageSent {
+		bytes += inherited
+	}
+	return bytes
+}
+
 // fitting returns how many events fit into one commit.
-func fitting(events []event.Event) int {
+func fitting(events []event.Event, inherited int) int {
 	chunks, bytes := 0, 0
 	for i := range events {
 		e := &events[i]
 		if e.Type == event.StreamWritten {
 			chunks++
 		}
-		bytes += e.Size()
-		if e.Type.Entity() == event.EntityChild || e.Type.Entity() == event.EntitySend {
-			bytes += len(e.Payload) // the payload is also part of an outbox record
-		}
+		bytes += sizeOf(e, inherited)
 		if i > 0 && (chunks > commitChunks || bytes > commitBytes) {
 			return i
 		}

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/schedule"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -123,4 +127,50 @@ func TestEV11_TheLargestAttributesAreKept(t *testing.T) {
 			t.Errorf("attributes (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestEV11_CommitsAreBoundedWithTheAttributesOfChildren proves that a commit does not become larger
+// than its bound by the attributes that all children inherit.
+func TestEV11_CommitsAreBoundedWithTheAttributesOfChildren(t *testing.T) {
+	const children, most = 500, 8 << 20
+	st := &flowtest.Between{Store: memstore.New()}
+	var largest atomic.Int64
+	st.Around = func(_ context.Context, _ string, req any, do func() error) error {
+		commits, _ := req.([]store.Commit)
+		for i := range commits {
+			bytes := len(commits[i].Frame)
+			for _, s := range commits[i].Send {
+				bytes += len(s.Body)
+			}
+			largest.Store(max(largest.Load(), int64(bytes)))
+		}
+		return do()
+	}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	parent := shim.NewWorkflow[int, int]("test.fans.out", "n", shim.WorkflowPolicy{Children: children})
+	child := flowtest.Flow[int, int]("fanned.out")
+	w.Work(worker.Config{}, flowtest.As(child, func(_ workflow.Context, n int) (int, error) { return n, nil }),
+		flowtest.As(parent, func(ctx workflow.Context, n int) (int, error) {
+			sum := 0
+			all := make([]*workflow.Child[int], n)
+			for i := range all {
+				all[i] = child.StartChild(ctx, 1)
+			}
+			for _, c := range all {
+				one, err := c.Get(ctx)
+				if err != nil {
+					return 0, err
+				}
+				sum += one
+			}
+			return sum, nil
+		}))
+	run, err := parent.Start(many(w.Ctx, 32), w.Client, children)
+	flowtest.Order(t, err)
+	if got := flowtest.Result(w, run); got != children {
+		t.Errorf("result: got %d, want %d", got, children)
+	}
+	if n := largest.Load(); n > most {
+		t.Errorf("the largest commit has %d bytes, want at most %d", n, most)
+	}
 }
