@@ -294,6 +294,7 @@ pictures: chromium ## draw the pictures of the README from runs of the tour
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 640 -out docs/images "console-runs=runs?q=status:failed,cancelled,continued%20children" && \
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 960 -out docs/images console-run="runs/$$(newest tour.travel)" && \
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 560 -theme dark -out docs/images console-failures=failures; }
+	$(GO) test ./otelflow -run TestPictures -count=1 -pictures $(CURDIR)/docs/images
 
 .PHONY: pairs
 pairs: ## judge every command in every state of a run on every store, and two commands in turn: PAIRS_SEED (1)

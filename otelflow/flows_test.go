@@ -44,12 +44,11 @@ func (s step) call(ctx workflow.Context, n int) (int, error) {
 var (
 	order    = shim.NewWorkflow[int, int]("shop.order", "in", shim.WorkflowPolicy{})
 	shipment = shim.NewWorkflow[int, int]("shop.shipment", "in", shim.WorkflowPolicy{})
+	payment  = shim.NewWorkflow[workflow.RunID, int]("shop.payment", "in", shim.WorkflowPolicy{})
 	reserve  = newStep("shop.reserve")
 	ship     = newStep("shop.ship")
 	paid     = workflow.NewTopic[int]("paid")
-	sent     = workflow.NewTopic[int]("sent")
 	quote    = workflow.NewAsk[int, int]("quote")
-	receipt  = workflow.NewHook[int]("receipt")
 )
 
 // badOrder is the input of an order that fails.
@@ -78,10 +77,16 @@ func orderCode(ctx workflow.Context, n int) (int, error) {
 
 func shipmentCode(ctx workflow.Context, n int) (int, error) { return ship.call(ctx, n) }
 
+// paymentCode pays an order.
+func paymentCode(ctx workflow.Context, order workflow.RunID) (int, error) {
+	return 100, paid.SendFrom(ctx, order, 100)
+}
+
 // register binds the code of the workflows. Every second attempt of reserve fails.
 func register(w *worker.Worker) {
 	shim.BindWorkflow(w, order, orderCode)
 	shim.BindWorkflow(w, shipment, shipmentCode)
+	shim.BindWorkflow(w, payment, paymentCode)
 	var attempts atomic.Int64
 	reserve.Bind(w, func(_ context.Context, n int) (int, error) {
 		if attempts.Add(1)%2 == 1 {

@@ -57,7 +57,7 @@ type keeper struct {
 	store   store.Store
 	key     string
 	worker  string
-	value   []byte
+	down    bool // whether the last renewal failed
 }
 
 // journal begins to keep the entry of a worker. stop exports the remaining spans.
@@ -77,7 +77,9 @@ func (t *Telemetry) journal(w observe.Worker) (stop func()) {
 		tick := time.NewTicker(t.cfg.renewal)
 		defer tick.Stop()
 		for {
-			k.failed("export the spans of dead processes", k.sweep(ctx))
+			if !k.down {
+				k.failed("export the spans of dead processes", k.sweep(ctx))
+			}
 			select {
 			case <-ctx.Done():
 				return
@@ -114,31 +116,37 @@ func (t *Telemetry) flush(ctx context.Context) error {
 
 // renew exports the spans that are waiting and renews the entry.
 func (k *keeper) renew(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, max(k.cfg.renewal, 5*time.Second))
+	defer cancel()
 	now := k.store.Clock().Now()
 	err := k.flush(ctx)
 	if err == nil {
-		p := progress{Worker: k.worker, Exported: now.Add(-margin), Renewed: now}
-		if k.value, err = json.Marshal(p); err == nil {
-			err = k.entries.WriteEntry(ctx, store.EntryWrite{Entry: store.Entry{Space: journalSpace, Key: k.key, Value: k.value}})
+		var value []byte
+		if value, err = json.Marshal(progress{Worker: k.worker, Exported: now.Add(-margin), Renewed: now}); err == nil {
+			err = k.entries.WriteEntry(ctx, store.EntryWrite{Entry: store.Entry{Space: journalSpace, Key: k.key, Value: value}})
 		}
 	}
-	k.failed("export spans", err)
+	if err != nil && !k.down { // an outage is logged once
+		k.failed("spans are not exported, or their export is not recorded", err)
+	}
+	k.down = err != nil
 }
 
 // sweep exports the runs that dead processes may have ended without exporting their spans.
 func (k *keeper) sweep(ctx context.Context) error {
+	const limit = 100
 	for from := ""; ; {
-		page, err := k.entries.Entries(ctx, store.EntryQuery{Space: journalSpace, From: from})
+		page, err := k.entries.Entries(ctx, store.EntryQuery{Space: journalSpace, From: from, Limit: limit})
 		if err != nil {
 			return err
 		}
 		for _, e := range page {
-			from = e.Key + "\x00"
+			from = e.Key + "+" // follows the key: keys have the same length
 			if err := k.succeed(ctx, e); err != nil {
 				return fmt.Errorf("entry %s: %w", e.Key, err)
 			}
 		}
-		if len(page) == 0 {
+		if len(page) < limit {
 			return nil
 		}
 	}

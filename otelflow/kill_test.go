@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/otelflow"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/observe"
@@ -27,6 +28,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 
+	_ "github.com/flowgen/flowgen/redisstore"
 	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
@@ -143,13 +145,25 @@ func (p *process) ends(t *testing.T, before func() bool) bool {
 // at each commit of a run, before the commit is exported. It compares the received spans with the
 // logs of the run and its child.
 func TestOPS4_NoSpanIsMissingWhereverWorkersAreKilled(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		killEverywhere(t, func() string { return "sqlite:" + filepath.Join(t.TempDir(), "flows.db") })
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		killEverywhere(t, func() string { return redistest.Start(t).URL() })
+	})
+}
+
+func killEverywhere(t *testing.T, newStore func() string) {
+	t.Helper()
 	const most = 40
 	t.Log("killed at commit | commits of the workers | spans in the logs | missing | duplicated | repeated exports")
 	for kill := 1; ; kill++ {
 		if kill > most {
 			t.Fatalf("the run has more than %d commits", most)
 		}
-		row := killAt(t, kill)
+		row := killAt(t, newStore(), kill, newReceiver(t))
 		t.Logf("%16d | %22s | %17d | %7d | %10d | %16d", kill, row.commits, row.want, row.missing, row.duplicated, row.repeated)
 		if row.missing+row.duplicated > 0 {
 			t.Errorf("%d spans are missing and %d are duplicated if workers are killed at commit %d", row.missing, row.duplicated, kill)
@@ -205,10 +219,9 @@ type outcome struct {
 	killed                              bool
 }
 
-func killAt(t *testing.T, kill int) (row outcome) {
+// killAt kills two workers at their commit with this number, and exports to r.
+func killAt(t *testing.T, url string, kill int, r *receiver) (row outcome) {
 	t.Helper()
-	r := newReceiver(t)
-	url := "sqlite:" + filepath.Join(t.TempDir(), "flows.db")
 	st, err := store.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

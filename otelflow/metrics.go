@@ -41,6 +41,11 @@ const (
 	attrPayload  = attribute.Key("payload")
 	attrStatus   = attribute.Key("status")
 	attrLimit    = attribute.Key("limit")
+
+	// Those of OpenTelemetry's semantic conventions for messaging.
+	attrSystem      = attribute.Key("messaging.system")
+	attrOperation   = attribute.Key("messaging.operation.name")
+	attrDestination = attribute.Key("messaging.destination.name")
 )
 
 var (
@@ -60,6 +65,9 @@ var (
 	payloadSize    = Metric{"flowgen.payload.size", Histogram, "By", []string{"workflow", "payload"}, "size of a payload; payload: input, result, argument, step_result, message"}
 	logLength      = Metric{"flowgen.log.length", Histogram, "{event}", []string{"workflow"}, "length of the log of a run at its end"}
 
+	sentMessages     = Metric{"messaging.client.sent.messages", Counter, "{message}", []string{"messaging.system", "messaging.operation.name", "messaging.destination.name"}, "messages that code of runs has sent to other runs, by topic, with `Config.Messaging`"}
+	consumedMessages = Metric{"messaging.client.consumed.messages", Counter, "{message}", []string{"messaging.system", "messaging.operation.name", "messaging.destination.name"}, "messages that runs have received, by topic, with `Config.Messaging`"}
+
 	workerRuns    = Metric{"flowgen.worker.runs", Gauge, "{run}", nil, "runs that the workers of this process execute"}
 	workerSteps   = Metric{"flowgen.worker.steps", Gauge, "{attempt}", nil, "attempts that are running"}
 	workerParked  = Metric{"flowgen.worker.parked", Gauge, "{run}", nil, "waiting runs that are kept in memory"}
@@ -76,6 +84,7 @@ var (
 func Metrics() []Metric {
 	return []Metric{
 		runStarted, runEnded, stepAttempts, recoveries, replays, commits,
+		sentMessages, consumedMessages,
 		runDuration, stepDuration, queueWait, slotWait, timerLateness, commitDuration, replayDuration, payloadSize, logLength,
 		workerRuns, workerSteps, workerParked, workerBlocked,
 		queueReady, queueOldest, storeRuns, limitUsed, limitWaiting,
@@ -93,6 +102,7 @@ var (
 // meters records the metrics of runs.
 type meters struct {
 	names      *names
+	messaging  bool // whether messages are counted
 	counters   map[string]metric.Int64Counter
 	histograms map[string]metric.Float64Histogram
 }
@@ -178,12 +188,10 @@ func (t *meters) event(ctx context.Context, r *run, e *event.Event) {
 			t.attempt(ctx, r, o, e, "interrupted", event.CodeInterrupted)
 		}
 	case event.StepCompleted:
-		t.attempt(ctx, r, state.Open(e.Ref), e, "completed", "")
+		t.attempt(ctx, r, state.Open(e.Ref), e, attemptOutcomes[e.Type], "")
 		t.size(ctx, r, "step_result", e)
-	case event.StepRetrying:
-		t.attempt(ctx, r, state.Open(e.Ref), e, "retrying", errorType(e.Failure))
-	case event.StepFailed:
-		t.attempt(ctx, r, state.Open(e.Ref), e, "failed", errorType(e.Failure))
+	case event.StepRetrying, event.StepFailed:
+		t.attempt(ctx, r, state.Open(e.Ref), e, attemptOutcomes[e.Type], errorType(e.Failure))
 	case event.WaitCompleted:
 		if o := state.Open(e.Ref); e.Outcome == event.OutcomeDue && !o.Due.IsZero() {
 			t.record(ctx, timerLateness, seconds(o.Due, e.Time), labels{workflow: r.workflow})
@@ -194,6 +202,9 @@ func (t *meters) event(ctx context.Context, r *run, e *event.Event) {
 		t.size(ctx, r, "argument", e)
 	case event.MessageReceived:
 		t.size(ctx, r, "message", e)
+		t.message(ctx, consumedMessages, "receive", e)
+	case event.MessageSent:
+		t.message(ctx, sentMessages, "send", e)
 	}
 }
 
@@ -213,6 +224,11 @@ var outcomes = map[event.Type]string{
 	event.RunCompleted: "completed", event.RunFailed: "failed", event.RunCanceled: "cancelled", event.RunContinued: "continued",
 }
 
+// attemptOutcomes are the outcomes of attempts by the events that end them.
+var attemptOutcomes = map[event.Type]string{
+	event.StepCompleted: "completed", event.StepRetrying: "retrying", event.StepFailed: "failed",
+}
+
 // attempt records the end of the attempt of a step. A step may also end without an attempt.
 func (t *meters) attempt(ctx context.Context, r *run, o *event.Open, e *event.Event, outcome, errorType string) {
 	if o.Attempt == 0 {
@@ -229,6 +245,12 @@ func (t *meters) attempt(ctx context.Context, r *run, o *event.Open, e *event.Ev
 func (t *meters) size(ctx context.Context, r *run, what string, e *event.Event) {
 	if len(e.Payload) > 0 {
 		t.record(ctx, payloadSize, float64(len(e.Payload)), labels{workflow: r.workflow, payload: what})
+	}
+}
+
+func (t *meters) message(ctx context.Context, d Metric, operation string, e *event.Event) {
+	if t.messaging {
+		t.add(ctx, d, labels{operation: operation, destination: e.Name})
 	}
 }
 

@@ -201,7 +201,7 @@ func labels(line string) (names []string) {
 // everything makes a provider export each metric.
 func everything(t *testing.T, provider *metric.MeterProvider) {
 	t.Helper()
-	cfg := otelflow.Config{MeterProvider: provider}
+	cfg := otelflow.Config{MeterProvider: provider, Messaging: true}
 	o := otelflow.New(cfg)
 	s := newSite(t, o)
 	stop, err := otelflow.ObserveStore(s.client, cfg)
@@ -212,7 +212,14 @@ func everything(t *testing.T, provider *metric.MeterProvider) {
 	if err := ops.New(s.client).Limits().Set(t.Context(), limit.New("shop.dock", limit.Config{AtOnce: 1}), limit.Config{AtOnce: 2}); err != nil {
 		t.Fatal(err)
 	}
-	good, bad := s.start(1), s.start(badOrder)
+	bad := s.start(badOrder)
+	good, err := order.Start(t.Context(), s.client, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := payment.Execute(t.Context(), s.client, good.ID()); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := good.Result(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ const DefaultMaxNames = 200
 const other = "other"
 
 // labels are the values of the attributes of a measurement. Empty values are omitted.
-type labels struct{ workflow, step, queue, outcome, errorType, payload, status, limit string }
+type labels struct{ workflow, step, queue, outcome, errorType, payload, status, limit, operation, destination string }
 
 // options are the options of a measurement with certain attributes.
 type options struct {
@@ -59,11 +59,15 @@ func (n *names) make(v labels) *options {
 	}{
 		{attrWorkflow, &v.workflow}, {attrStep, &v.step}, {attrQueue, &v.queue}, {attrOutcome, &v.outcome},
 		{attrError, &v.errorType}, {attrPayload, &v.payload}, {attrStatus, &v.status}, {attrLimit, &v.limit},
+		{attrOperation, &v.operation}, {attrDestination, &v.destination},
 	} {
 		if *a.value != "" {
 			*a.value = n.bounded(a.key, *a.value)
 			kept = append(kept, a.key.String(*a.value))
 		}
+	}
+	if v.destination != "" {
+		kept = append(kept, attrSystem.String("flowgen"))
 	}
 	o := n.made[v]
 	if o == nil {

@@ -26,6 +26,8 @@ type Config struct {
 	// MaxNames bounds the number of values that an attribute of a metric may have, for example the
 	// number of workflows. Further values become "other". The default is [DefaultMaxNames].
 	MaxNames int
+	// Messaging enables the metrics of OpenTelemetry's semantic conventions for messaging.
+	Messaging bool
 	// TracerProvider provides the tracer of the spans. It must generate IDs with [IDs]; see
 	// [NewTracerProvider]. The default is the global one. Without a provider, no spans are exported.
 	TracerProvider trace.TracerProvider
@@ -86,6 +88,7 @@ func New(cfg Config) *Telemetry {
 	if err != nil {
 		panic(fmt.Sprintf("otelflow: New: %v", err)) // the names and units are constants
 	}
+	t.meters.messaging = cfg.Messaging
 	t.tracer = cfg.TracerProvider.Tracer(scope)
 	t.traces = t.derives()
 	return t

@@ -98,7 +98,7 @@ func (s *spans) event(e *event.Event) {
 		started := *e
 		s.starter[e.Ref] = &started
 	case event.StepRetrying, event.StepFailed, event.StepCompleted:
-		s.attempt(state.Open(e.Ref), e.Time, e.Type.String(), e.Failure)
+		s.attempt(state.Open(e.Ref), e.Time, attemptOutcomes[e.Type], e.Failure)
 		delete(s.starter, e.Ref)
 	case event.MessageReceived, event.HookReceived:
 		s.received(e)
