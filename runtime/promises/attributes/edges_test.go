@@ -146,7 +146,18 @@ var edges = map[string]func(w *flowtest.World, failing *atomic.Int64) workflow.R
 		flowtest.Result(w, run)
 		return runOf(w)(run.Restart(other(w.Ctx)))
 	},
-	"schedule": func(w *flowtest.World, _ *atomic.Int64) workflow.RunID {
+	"tick of a schedule": func(w *flowtest.World, _ *atomic.Int64) workflow.RunID {
+		noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		flowtest.Order(w.T, shows.Schedule(requested(w.Ctx), w.Client, "noon", schedule.Spec{When: "0 12 * * *"}, ""))
+		flowtest.Order(w.T, ops.New(w.Client).Schedules().Backfill(other(w.Ctx), "noon", schedule.Backfill{From: noon, To: noon.Add(time.Hour)}))
+		run := event.TickRunID("noon", noon.Format(time.RFC3339Nano), noon)
+		w.Eventually("the run of the tick exists", func() bool {
+			_, err := w.Client.Run(run).Info(w.Ctx)
+			return err == nil
+		})
+		return run
+	},
+	"trigger of a schedule": func(w *flowtest.World, _ *atomic.Int64) workflow.RunID {
 		flowtest.Order(w.T, shows.Schedule(requested(w.Ctx), w.Client, "s", schedule.Spec{When: "every 24h"}, ""))
 		flowtest.Order(w.T, shows.Schedule(other(w.Ctx), w.Client, "s", schedule.Spec{When: "every 48h"}, ""))
 		run, err := ops.New(w.Client).Schedules().Trigger(other(w.Ctx), "s")
