@@ -113,7 +113,7 @@ func TestOPS9_RunsOfAFailureGroupCauseOneAlertPerWindow(t *testing.T) {
 }
 
 func TestOPS9_AnAlertIsTriedUntilItsTargetAcceptsIt(t *testing.T) {
-	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
 		r := &receiver{err: func(n int) error {
 			if n < 6 {
 				return errors.New("not now")
@@ -157,7 +157,7 @@ func TestOPS9_EachWorkflowAndEachRuleHasItsOwnAlert(t *testing.T) {
 }
 
 func TestOPS9_ARunThatIsRerunIsReportedOnceItFailsFinally(t *testing.T) {
-	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
 		r := &receiver{}
 		again := shim.NewWorkflow[int, int]("test.again", "n", shim.WorkflowPolicy{Rerun: workflow.RetryPolicy{Attempts: 3, Initial: time.Minute}})
 		w.Work(worker.Config{Alerts: reports(r, alert.Failed)}, flowtest.As(again, failsWith("no order %d")))
@@ -182,7 +182,7 @@ func TestOPS9_ARunThatIsRerunIsReportedOnceItFailsFinally(t *testing.T) {
 }
 
 func TestOPS9_ANewWindowReportsTheGroupAgain(t *testing.T) {
-	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
 		r := &receiver{}
 		cfg := reports(r, alert.Failed)
 		cfg.Rules[0].Window = 10 * time.Minute

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,9 @@ type turn struct {
 	Rules string `json:"rules"`
 	// Missed contains the numbers of missed ticks at the last scan, by schedule.
 	Missed map[string]int `json:"missed,omitempty"`
+	// Idle contains the schedules that no worker executes, with the time of the scan that has found
+	// them first.
+	Idle map[string]time.Time `json:"idle,omitempty"`
 }
 
 // Run scans until ctx ends.
@@ -70,7 +74,7 @@ func (a *Alerting) Scan(ctx context.Context) error {
 	if now.Sub(last.At) < scanEvery*3/4 && now.After(last.At) {
 		return nil
 	}
-	next := turn{At: now, Worker: a.Worker, Rules: key, Missed: last.Missed}
+	next := turn{At: now, Worker: a.Worker, Rules: key, Missed: last.Missed, Idle: last.Idle}
 	mine, err := a.take(ctx, entries, old, &next)
 	if errors.Is(err, store.ErrEntryChanged) {
 		return nil // another worker scans
@@ -85,7 +89,7 @@ func (a *Alerting) Scan(ctx context.Context) error {
 	if err := s.all(ctx, &next); err != nil {
 		return err
 	}
-	if fmt.Sprint(next.Missed) != fmt.Sprint(last.Missed) { // written after the alerts, so that a crash reports a missed tick again
+	if !maps.Equal(next.Missed, last.Missed) || !maps.Equal(next.Idle, last.Idle) { // written after the alerts, so that a crash reports a missed tick again
 		_, err = a.take(ctx, entries, mine, &next)
 	}
 	return err
@@ -199,19 +203,27 @@ func (s *scan) queues(ctx context.Context) error {
 	return nil
 }
 
-// schedules reports schedules whose tick is late, or that have missed ticks since the last scan.
+// schedules reports schedules whose tick is late, that have missed ticks since the last scan, or that
+// no worker has executed for long.
 func (s *scan) schedules(ctx context.Context, t *turn) error {
 	rules := s.with(alert.MissedSchedule)
 	if len(rules) == 0 {
 		return nil
 	}
-	missed := map[string]int{}
+	missed, idle := map[string]int{}, map[string]time.Time{}
 	for info, err := range s.ops.Schedules().List(ctx) {
 		if err != nil {
 			return err
 		}
 		missed[info.Name] = info.Missed
 		before, seen := t.Missed[info.Name]
+		since, known := t.Idle[info.Name]
+		if !known {
+			since = s.now
+		}
+		if info.Unserved && !info.Paused {
+			idle[info.Name] = since
+		}
 		for _, r := range rules {
 			what := ""
 			switch {
@@ -219,6 +231,8 @@ func (s *scan) schedules(ctx context.Context, t *turn) error {
 				what = "no tick can be computed: " + info.Problem
 			case !info.Next.IsZero() && s.now.Sub(info.Next) > r.Patience()+info.Jitter:
 				what = "the tick of " + info.Next.UTC().Format(time.RFC3339) + " is late"
+			case info.Unserved && !info.Paused && s.now.Sub(since) >= r.Patience():
+				what = "no worker executes it"
 			case seen && info.Missed > before:
 				what = fmt.Sprintf("%d ticks were missed because no worker was running", info.Missed-before)
 			default:
@@ -232,7 +246,7 @@ func (s *scan) schedules(ctx context.Context, t *turn) error {
 			}
 		}
 	}
-	t.Missed = missed
+	t.Missed, t.Idle = missed, idle
 	return nil
 }
 

@@ -1,0 +1,145 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/alert"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/schedule"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// scanned waits until exactly one alert has arrived, and returns it.
+func scanned(w *flowtest.World, r *receiver) alert.Alert {
+	w.T.Helper()
+	passes(w, "the alert arrives", func() bool { return len(r.got()) > 0 })
+	for range 150 { // five minutes, in which later scans find the same condition
+		w.Clock.Advance(2 * time.Second)
+	}
+	w.StopWorkers()
+	ids := map[workflow.RunID]bool{}
+	for _, a := range r.got() {
+		ids[a.ID] = true
+	}
+	if len(ids) != 1 {
+		w.T.Errorf("alerts: got %+v, want one", r.got())
+	}
+	return r.got()[0]
+}
+
+// onVirtualMemory executes a test on a store whose requests take no time, because passes moves the
+// clock while workers work: on a slow store their leases would expire.
+func onVirtualMemory(t *testing.T, test func(t *testing.T, w *flowtest.World)) {
+	w := flowtest.NewVirtual(t)
+	test(t, w)
+}
+
+// daily returns a configuration whose window is so long that a test stays in one.
+func daily(r *receiver, some ...alert.Condition) alert.Config {
+	cfg := reports(r, some...)
+	cfg.Rules[0].Window = alert.MaxWindow
+	return cfg
+}
+
+func TestOPS9_AStepThatIsRetriedForLongIsReported(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		slow := flowtest.AStep[int, int]("slowly", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1_000_000, Initial: time.Minute, Max: time.Minute}})
+		began := w.Clock.Now()
+		w.Work(worker.Config{Alerts: daily(r, alert.Retrying)}, slow.As(func(context.Context, int) (int, error) { return 0, errors.New("busy") }),
+			flowtest.As(failing, func(ctx workflow.Context, n int) (int, error) { return slow.Call(ctx, n) }))
+		run := flowtest.Start(w, failing, 1)
+		got := scanned(w, r)
+		if got.Condition != alert.Retrying || got.Run != run.ID() || got.Step != "test.slowly" || got.Time.Sub(began) < alert.DefaultAfter {
+			t.Errorf("alert: got %+v, want the retries of %s after %v", got, run.ID(), alert.DefaultAfter)
+		}
+	})
+}
+
+func TestOPS9_ARunThatNoWorkerServesIsReported(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		w.Work(worker.Config{Alerts: daily(r, alert.Unserved, alert.Stuck)}, flowtest.Echoes)
+		run := flowtest.Start(w, failing, 1)
+		if got := scanned(w, r); got.Condition != alert.Unserved || got.Run != run.ID() || got.Workflow != "test.failing" || got.Queue != "default" {
+			t.Errorf("alert: got %+v, want %s as unserved", got, run.ID())
+		}
+	})
+}
+
+func TestOPS9_ARunThatWaitsLongForItsWorkersIsReported(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		hang, begun := make(chan struct{}), make(chan struct{})
+		long := flowtest.AStep[int, int]("long", shim.Policy{Timeout: 24 * time.Hour})
+		w.Work(worker.Config{Alerts: daily(r, alert.Unserved, alert.Stuck), AtOnce: map[string]int{"default": 1}, NoLocalStart: true, Grace: time.Millisecond},
+			long.As(func(ctx context.Context, n int) (int, error) {
+				if n == 1 {
+					close(begun)
+				}
+				select {
+				case <-hang:
+				case <-ctx.Done():
+				}
+				return n, ctx.Err()
+			}), flowtest.As(failing, func(ctx workflow.Context, n int) (int, error) { return long.Call(ctx, n) }))
+		flowtest.Start(w, failing, 1)
+		w.Await("the step", begun)
+		flowtest.Start(w, failing, 2)
+		passes(w, "the alert arrives", func() bool { return len(r.got()) > 0 })
+		close(hang)
+		if got := scanned(w, r); got.Condition != alert.Stuck || got.Workflow != "test.failing" {
+			t.Errorf("alert: got %+v, want a run of the workflow as stuck", got)
+		}
+	})
+}
+
+func TestOPS9_AScheduleWithoutAWorkerIsReported(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		w.Work(worker.Config{Alerts: daily(r, alert.MissedSchedule), Queues: []string{"other"}}, flowtest.Echoes)
+		if err := failing.Schedule(w.Ctx, w.Client, "nightly", schedule.Spec{When: "every 1h"}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := scanned(w, r); got.Condition != alert.MissedSchedule || got.Group != "schedule:nightly" || got.Workflow != "test.failing" {
+			t.Errorf("alert: got %+v, want the schedule", got)
+		}
+	})
+}
+
+func TestOPS9_AFailureThatAWorkerWithoutRulesRecordsIsFoundByTheScan(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		w.Work(worker.Config{}, flowtest.As(failing, failsWith("no order %d"))) // the old release of a rolling deployment
+		w.Work(worker.Config{Alerts: daily(r, alert.Failed)}, flowtest.Echoes)
+		run := flowtest.Start(w, failing, 1)
+		flowtest.Failure(w, run)
+		if got := scanned(w, r); got.Condition != alert.Failed || got.Run != run.ID() || got.Message != "no order 1" {
+			t.Errorf("alert: got %+v, want the failure of %s", got, run.ID())
+		}
+	})
+}
+
+func TestOPS9_ABlockedRunIsReported(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		one := w.Work(worker.Config{}, flowtest.Parks)
+		run := flowtest.Start(w, flowtest.Parker, "x")
+		w.ReachWaiting(run)
+		one.Stop()
+		w.Work(worker.Config{Alerts: daily(r, alert.Blocked)}, flowtest.As(flowtest.Parker, func(ctx workflow.Context, in string) (string, error) {
+			return in, workflow.Sleep(ctx, time.Hour) // other code than before
+		}))
+		if err := flowtest.Wake.Send(w.Ctx, run, "up"); err != nil {
+			t.Fatal(err)
+		}
+		if got := scanned(w, r); got.Condition != alert.Blocked || got.Run != run.ID() {
+			t.Errorf("alert: got %+v, want %s as blocked", got, run.ID())
+		}
+	})
+}
