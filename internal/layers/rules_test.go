@@ -122,7 +122,7 @@ var rules = []rule{
 	{packages: "clients/ts/e2e/clients", module: anyPackage},
 	{packages: "clients/ts/e2e", module: append(slices.Clone(anyPackage), "admin", "admin/api", "clients/ts/e2e/clients"), helper: true},
 	{packages: "lab/mutants", external: none},
-	{packages: "lab/...", module: append(slices.Clone(anyPackage), "lab/...", "admin")},
+	{packages: "lab/...", module: append(slices.Clone(anyPackage), "lab/...", "admin", "otelflow")},
 }
 
 // below returns the packages that package runtime/name may import, which are all packages of lower
