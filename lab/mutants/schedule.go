@@ -10,7 +10,7 @@ func scheduled(id, disabled, file, before, after, test string) Mutant {
 // With the second, an order applies from the time at which it was given.
 var scheduleMutants = []Mutant{
 	scheduled("engine/schedule/tick", "a tick that is asked for again is another run", "event/id.go",
-		`[]byte("schedule\x00" + schedule + "\x00" + tick)`, "[]byte(NewItemID())", "TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore"),
+		`"schedule\x00"+schedule+"\x00"+tick`, "string(NewItemID())", "TestPOOL6_WhatIsAskedOfAScheduleReachesItOnEveryStore"),
 	scheduled("engine/schedule/settles", "a schedule waits for the ends of what it starts", "worker/internal/outbox/relay.go",
 		"refusal == nil && p.Answer == effects.Settles", "refusal == nil && false", "TestPOOL6_AScheduleGoesOnAsNewRunsAndKeepsItsLogShort"),
 	scheduled("engine/schedule/replace", "a tick that replaces a run waits for its end", "internal/effects/outboxmessage.go",

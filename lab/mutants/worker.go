@@ -81,7 +81,7 @@ var workerMutants = []Mutant{
 	working("O1/worker/end", "the record that tells of a child's end has another id each time", "runtime/internal/effects/sends.go",
 		`return event.DerivedItemID(run, "end")`, "return event.NewItemID()", "TestSends_AreTheSameHoweverOftenTheyAreMade").in("runtime/internal/effects"),
 	working("O1/worker/frame", "the first frame of a child has another cid each time", "runtime/internal/effects/sends.go",
-		`copy(cid[:], event.DerivedItemID(e.Next, "created"))`, "cid = event.NewCommitID()", "TestSends_AreTheSameHoweverOftenTheyAreMade").in("runtime/internal/effects"),
+		`copy(cid[:], event.DerivedItemID(run, "created"))`, "cid = event.NewCommitID()", "TestSends_AreTheSameHoweverOftenTheyAreMade").in("runtime/internal/effects"),
 	working("O1/worker/cancel", "the record that cancels a child has another id each time", "runtime/internal/effects/sends.go",
 		`event.DerivedItemID(run, "cancel:"+string(child))`, "event.NewItemID()", "TestSends_AreTheSameHoweverOftenTheyAreMade").in("runtime/internal/effects"),
 	working("O1/worker/pair", "a pair goes on behind a record that did not get through", "runtime/worker/internal/outbox/relay.go",
