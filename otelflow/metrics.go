@@ -55,6 +55,7 @@ var (
 	recoveries     = Metric{"flowgen.recoveries", Counter, "{run}", []string{"workflow", "queue"}, "runs that were taken over from a worker that has died"}
 	replays        = Metric{"flowgen.replays", Counter, "{replay}", []string{"workflow"}, "logs that a worker has read and replayed"}
 	commits        = Metric{"flowgen.commits", Counter, "{commit}", []string{"workflow"}, "confirmed commits that added events"}
+	alerts         = Metric{"flowgen.alerts", Counter, "{alert}", []string{"queue", "outcome"}, "alerts whose delivery has ended; the queue names the target; outcome: completed, failed"}
 	runDuration    = Metric{"flowgen.run.duration", Histogram, "s", []string{"workflow", "queue", "outcome"}, "time from the creation of a run to its end"}
 	stepDuration   = Metric{"flowgen.step.duration", Histogram, "s", []string{"workflow", "step", "outcome"}, "time from the start of an attempt to its end"}
 	queueWait      = Metric{"flowgen.queue.wait", Histogram, "s", []string{"workflow", "queue"}, "time from the moment at which a run may begin to the beginning of its code"}
@@ -83,7 +84,7 @@ var (
 // Metrics returns the metrics of this package. The last five are those of [ObserveStore].
 func Metrics() []Metric {
 	return []Metric{
-		runStarted, runEnded, stepAttempts, recoveries, replays, commits,
+		runStarted, runEnded, stepAttempts, recoveries, replays, commits, alerts,
 		sentMessages, consumedMessages,
 		runDuration, stepDuration, queueWait, slotWait, timerLateness, commitDuration, replayDuration, payloadSize, logLength,
 		workerRuns, workerSteps, workerParked, workerBlocked,
@@ -217,6 +218,9 @@ func (t *meters) ended(ctx context.Context, r *run, e *event.Event) {
 	v := labels{workflow: r.workflow, queue: r.queue, outcome: outcomes[e.Type]}
 	t.record(ctx, runDuration, seconds(r.state.CreatedAt, e.Time), v)
 	v.errorType = errorType(e.Failure)
+	if r.workflow == event.AlertRun {
+		t.add(ctx, alerts, labels{queue: r.queue, outcome: outcomes[e.Type]})
+	}
 	t.add(ctx, runEnded, v)
 }
 

@@ -233,6 +233,13 @@ func everything(t *testing.T, provider *metric.MeterProvider) {
 		}
 		log = append(log, e)
 	}
+	// The run that delivers an alert.
+	delivery := o.Run(observe.Run{ID: event.NewRunID(time.Now(), 0), Workflow: event.AlertRun, Queue: event.AlertQueue + "ops"})
+	delivery.Committed(observe.Commit{Events: []event.Event{
+		{Seq: 1, Type: event.RunCreated, Time: time.Now(), Spec: &event.Spec{Workflow: event.AlertRun}},
+		{Seq: 2, Type: event.RunStarted, Time: time.Now()},
+		{Seq: 3, Type: event.RunCompleted, Time: time.Now()},
+	}})
 	// The run of a worker that has died.
 	o.Run(observe.Run{ID: good.ID(), Workflow: order.Name(), Queue: "default", Recoveries: 1, Log: log[:len(log)-1], Replay: time.Millisecond})
 }
