@@ -511,7 +511,7 @@ func portion(events []event.Event, inherited int) int {
 
 // inherited returns the size of the attributes that the records of new runs and messages contain.
 func (s *State) inherited() (bytes int) {
-	if s.run == nil {
+	if s.run == nil || s.run.State().Spec == nil { // the log cannot be read
 		return 0
 	}
 	for key, value := range s.run.State().Spec.Attributes {

@@ -127,6 +127,27 @@ func TestReact_NoAttemptStartsOnceTheCodeHasDeviatedFromItsLog(t *testing.T) {
 	}
 }
 
+// TestReact_ALogThatDoesNotBeginWithTheCreationBlocksTheRun claims a run whose log contains no Spec.
+func TestReact_ALogThatDoesNotBeginWithTheCreationBlocksTheRun(t *testing.T) {
+	w := newWorld(0, &programs[0])
+	w.tracing, w.calm = true, true
+	h := w.hosts[0]
+	err := w.check(func() {
+		w.book.start = &event.Event{Seq: 1, Type: event.RunStarted, Time: event.Instant(w.now)}
+		w.book.create(w.now)
+		w.claim(h)
+		h.drain(len(h.inputs))
+		h.read(h.reads[0])
+		h.drain(len(h.inputs))
+		if len(h.sending) != 1 || h.sending[0].req.Effect != store.EffectBlock {
+			h.failf("the commits are %+v, want one that blocks the run", h.sending)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // claimTwice claims the run again while the first commit of its first claim is in flight.
 func (w *world) claimTwice(h *host) {
 	w.book.create(w.now)
