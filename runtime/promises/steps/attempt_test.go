@@ -151,7 +151,7 @@ func TestSTEP8_TheContextTellsWhichAttemptThisIs(t *testing.T) {
 		var want []step.Call
 		for n := 1; n <= 3; n++ {
 			want = append(want, step.Call{
-				RunID: run.ID(), WorkflowID: "o", Step: "test.work1", Key: "one/test.work1#1", Attempt: n,
+				RunID: run.ID(), WorkflowID: "o", Workflow: "test.one", Step: "test.work1", Key: "one/test.work1#1", Attempt: n,
 				Tags: map[string]string{"a": "b", "mine": "changed"},
 			})
 		}
