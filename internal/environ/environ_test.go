@@ -2,6 +2,7 @@ package environ_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -124,7 +125,14 @@ func TestOPS6_AnInvalidValueIsNamedWithItsVariableAndForm(t *testing.T) {
 	}
 }
 
-func TestOPS6_ASecretIsGivenOnce(t *testing.T) {
+func TestOPS6_ASecretIsGivenOnceAndNotShown(t *testing.T) {
+	t.Setenv("FLOWGEN_TOKEN", "hunter1")
+	var pin struct {
+		Pin int `env:"FLOWGEN_TOKEN" secret:"yes"`
+	}
+	if e, ok := errors.AsType[*environ.ValueError](environ.Load(&pin)); !ok || e.Name != "FLOWGEN_TOKEN" || strings.Contains(fmt.Sprintf("%+v", *e), "hunter") {
+		t.Errorf("got %+v, want an error without the secret", e)
+	}
 	_, err := load(t, map[string]string{"FLOWGEN_STORE_PASSWORD": "hunter2", "FLOWGEN_STORE_PASSWORD_FILE": "/run/secrets/password"})
 	if e, ok := errors.AsType[*environ.ValueError](err); !ok || e.Name != "FLOWGEN_STORE_PASSWORD" || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v, want an error about both variables without the password", err)

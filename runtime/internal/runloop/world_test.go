@@ -407,6 +407,9 @@ func (w *world) deliverMany() {
 
 // flood sends the run a message that its code does not receive.
 func (w *world) flood() {
+	if w.book.sent('m') > 100 {
+		panic(violation("P8: the run does not end while messages arrive"))
+	}
 	if e, id, _ := w.book.message(); w.book.deliver(e, id, store.ScopeChain) {
 		w.tracef("store: item %s", id)
 		w.announce()

@@ -186,6 +186,44 @@ func TestRUN12_ARunThatIsPausedInLineHoldsNoPermit(t *testing.T) {
 	})
 }
 
+// TestRUN12_ARunThatIsTooHeavyIsPausedUnlessAWorkerHasClaimedItToEndIt proves that a run which uses
+// more of its limit than the limit allows can be paused while it waits, and begins once it is
+// resumed under a larger limit. A worker that claims such a run does so only to end it. If the
+// worker dies, the pause does not keep the next worker from ending the run.
+func TestRUN12_ARunThatIsTooHeavyIsPausedUnlessAWorkerHasClaimedItToEndIt(t *testing.T) {
+	bulky := limit.New("test.bulky", limit.Config{AtOnce: 2})
+	loads := flowtest.LimitedFlow[int, int]("limits.loads", func(int) []limit.Use { return []limit.Use{bulky.Use(2)} })
+	flowtest.OnPartitions(t, 3, func(t *testing.T, w *flowtest.World) {
+		limits := ops.New(w.Client).Limits()
+		flowtest.Order(t, limits.Set(w.Ctx, bulky, limit.Config{AtOnce: 2}))
+		waits, lost := flowtest.Start(w, loads, 1), flowtest.Start(w, loads, 2)
+		flowtest.Order(t, limits.Set(w.Ctx, bulky, limit.Config{AtOnce: 1}))
+		flowtest.Order(t, waits.Pause(w.Ctx))
+		w.Status(waits, workflow.StatusPaused)
+		dead := store.Session{Partition: int(bulky.Use(2).Slot) % w.Store.Partitions(), ID: "dead", Worker: "dead", TTL: time.Minute}
+		flowtest.Order(t, w.Store.OpenSession(w.Ctx, dead))
+		got, err := w.Store.ClaimRun(w.Ctx, dead.Partition, dead.ID, event.NewToken(), lost.ID())
+		if err != nil || !got.LeftQueue {
+			t.Fatalf("the claim of the second run: %+v, %v", got, err)
+		}
+		flowtest.Order(t, w.Store.CloseSession(w.Ctx, dead.Partition, dead.ID))
+		flowtest.Order(t, lost.Pause(w.Ctx))
+		w.Work(worker.Config{}, flowtest.As(loads, func(_ workflow.Context, n int) (int, error) { return n, nil }))
+		if e := flowtest.Failure(w, lost); e.Code != event.CodeOverLimit || len(flowtest.Filter(w.Log(lost), event.RunStarted)) != 0 {
+			t.Errorf("the second run ended with %v", e)
+		}
+		w.Status(waits, workflow.StatusPaused)
+		flowtest.Order(t, limits.Set(w.Ctx, bulky, limit.Config{AtOnce: 2}))
+		flowtest.Order(t, waits.Resume(w.Ctx))
+		if n := flowtest.Result(w, waits); n != 1 {
+			t.Errorf("got %d, want 1", n)
+		}
+		if n := permitsHeld(w, "test.bulky"); n != 0 {
+			t.Errorf("%d permits are held at the end, want none", n)
+		}
+	})
+}
+
 // TestPOOL2_ARunThatIsWokenBeforeItBeginsTakesNoPermitAndNoRate proves that a message can wake a
 // run whose code may not begin yet, and that the run then uses neither permits nor the rate.
 func TestPOOL2_ARunThatIsWokenBeforeItBeginsTakesNoPermitAndNoRate(t *testing.T) {
