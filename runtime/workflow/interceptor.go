@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 )
@@ -108,10 +109,27 @@ func nilContext(ctx context.Context) string {
 // otherwise, because a function for intercept is an allocation.
 func (c *client) intercepts() bool { return len(c.interceptors.all) > 0 }
 
-// startThrough starts runs through the interceptors. The interceptors of each request are called
-// inside of those of the request before, so that all runs are still created with one request to the
-// store. An interceptor that refuses a start therefore prevents all of them.
-func (d Definition[In, Out]) startThrough(ctx context.Context, c *client, requests []StartRequest[In]) (all []Started[Out], err error) {
+// mostNested bounds how many starts are nested in each other. Each uses a few kilobytes of stack.
+const mostNested = 1000
+
+// startThrough starts runs through the interceptors, with one request to the store for mostNested
+// starts.
+func (d Definition[In, Out]) startThrough(ctx context.Context, c *client, requests []StartRequest[In]) ([]Started[Out], error) {
+	var all []Started[Out]
+	for part := range slices.Chunk(requests, mostNested) {
+		started, err := d.startNested(ctx, c, part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, started...)
+	}
+	return all, nil
+}
+
+// startNested calls the interceptors of each request inside of those of the request before, so that
+// one request to the store creates all runs. An interceptor that refuses a start therefore prevents
+// all of them.
+func (d Definition[In, Out]) startNested(ctx context.Context, c *client, requests []StartRequest[In]) (all []Started[Out], err error) {
 	contexts := make([]context.Context, len(requests))
 	var from func(i int)
 	from = func(i int) {

@@ -37,6 +37,8 @@ type Links[C any] struct {
 	Code func(ctx C) error
 	// Wait makes Intercept wait for an operation that an interceptor has started on a goroutine.
 	Wait bool
+
+	misuse atomic.Pointer[InterceptorError] // the first one
 }
 
 // States of a link.
@@ -50,7 +52,13 @@ const (
 // Intercept calls the operation through its interceptors. Each interceptor may call next at most
 // once, before it returns, and must not return nil unless the operation has succeeded. Any other use
 // makes Intercept return an [*InterceptorError], whatever the interceptor returns.
-func (l *Links[C]) Intercept(ctx C) error { return l.from(0, ctx) }
+func (l *Links[C]) Intercept(ctx C) error {
+	err := l.from(0, ctx)
+	if misuse := l.misuse.Load(); misuse != nil {
+		return misuse
+	}
+	return err
+}
 
 // from calls the interceptors from index i.
 func (l *Links[C]) from(i int, ctx C) error {
@@ -58,7 +66,6 @@ func (l *Links[C]) from(i int, ctx C) error {
 		return l.Code(ctx)
 	}
 	var state atomic.Int32
-	var misuse atomic.Pointer[InterceptorError]
 	var inner error
 	var ended chan struct{}
 	if l.Wait {
@@ -66,7 +73,7 @@ func (l *Links[C]) from(i int, ctx C) error {
 	}
 	wrong := func(text string, err error) error {
 		e := &InterceptorError{Interceptor: l.Names[i], Misuse: text, Err: err}
-		misuse.CompareAndSwap(nil, e)
+		l.misuse.CompareAndSwap(nil, e)
 		return e
 	}
 	err := l.Call(i, ctx, func(ctx C) error {
@@ -94,8 +101,6 @@ func (l *Links[C]) from(i int, ctx C) error {
 		<-ended
 	}
 	switch {
-	case misuse.Load() != nil:
-		return misuse.Load()
 	case was == linkRunning:
 		return wrong("returned while next was running", nil)
 	case was == linkOpen && err == nil:

@@ -204,3 +204,18 @@ func TestOPS8_AMisuseOfACodeInterceptorBlocksTheRunUntilItIsCorrected(t *testing
 		})
 	}
 }
+
+func TestOPS8_AnOuterInterceptorCannotHideTheMisuseOfAnInnerOne(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	d := flowtest.Flow[int, int]("misused.inside")
+	w.Work(worker.Config{Interceptors: []workflow.Interceptor{
+		codeFunc(func(ctx workflow.Context, next func(workflow.Context) error) error {
+			if next(ctx) != nil {
+				return errRefused
+			}
+			return nil
+		}),
+		codeFunc(func(workflow.Context, func(workflow.Context) error) error { return nil }),
+	}}, flowtest.As(d, code), double.As(twice))
+	w.BlockedAs(flowtest.Start(w, d, 1), "interceptor interceptors_test.codeFunc returned nil without calling next")
+}
