@@ -113,6 +113,7 @@ func TestComplete_EachMethodIsACommandOrARead(t *testing.T) {
 // value is the kind of the runs of the workflow.
 var reserved = map[string]kind{
 	"flowgen.step/": kindStep, "flowgen.permit": kindPermit, "flowgen.hook": kindToken, "flowgen.schedule": kindSchedule, "flowgen.bulk": kindBulk,
+	"flowgen.alert": kindAlert,
 }
 
 // reservedName matches the names of workflows that only the runtime may use.

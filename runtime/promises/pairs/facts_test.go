@@ -20,6 +20,7 @@ const (
 	kindPermit   kind = "permit"
 	kindSchedule kind = "schedule"
 	kindBulk     kind = "bulk"
+	kindAlert    kind = "alert"
 )
 
 // own reports whether runs of the kind are internal to the runtime.
@@ -112,7 +113,7 @@ func eventsOf(frames [][]byte) (all []event.Event) {
 
 // TestFacts_OfAKindThatIsTheRuntimesOwn proves which kinds of runs are internal to the runtime.
 func TestFacts_OfAKindThatIsTheRuntimesOwn(t *testing.T) {
-	for k, want := range map[kind]bool{kindUser: false, kindChild: false, kindStep: true, kindToken: true, kindPermit: true, kindSchedule: true, kindBulk: true} {
+	for k, want := range map[kind]bool{kindUser: false, kindChild: false, kindStep: true, kindToken: true, kindPermit: true, kindSchedule: true, kindBulk: true, kindAlert: true} {
 		if got := k.own(); got != want {
 			t.Errorf("%s is the runtime's own: got %v, want %v", k, got, want)
 		}
