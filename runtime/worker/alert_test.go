@@ -212,6 +212,18 @@ func TestOPS9_ANewWindowReportsTheGroupAgain(t *testing.T) {
 	})
 }
 
+func TestOPS9_ARunThatNoWorkerServesIsReportedWhenItsTimeIsOver(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		w.Work(worker.Config{Alerts: reports(r, alert.Failed), Heartbeat: time.Minute, ClaimExpiry: 80_000 * time.Hour}, flowtest.Echoes)
+		run := flowtest.Start(w, killerFlow, 1, workflow.WithRunTimeout(time.Minute))
+		passes(w, "the alert arrives", func() bool { return len(r.got()) > 0 })
+		if got := r.got()[0]; got.Run != run.ID() || got.Code != event.CodeTimeout {
+			t.Errorf("alert: got %+v, want the timeout of %s", got, run.ID())
+		}
+	})
+}
+
 func TestOPS9_TheEventThatEndsARunNamesItsAlerts(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{Alerts: reports(&receiver{}, alert.Failed)}, flowtest.As(failing, failsWith("no order %d")))
