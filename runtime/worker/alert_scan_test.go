@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -117,6 +118,12 @@ func TestOPS9_AFailureThatAWorkerWithoutRulesRecordsIsFoundByTheScan(t *testing.
 		r := &receiver{}
 		w.Work(worker.Config{}, flowtest.As(failing, failsWith("no order %d"))) // the old release of a rolling deployment
 		w.Work(worker.Config{Alerts: daily(r, alert.Failed)}, flowtest.Echoes)
+		entries, _ := store.As[store.Entries](w.Store)
+		passes(w, "the first scan", func() bool { // it examines the two minutes before it, and the next ones the time since
+			found, err := entries.Entries(w.Ctx, store.EntryQuery{Space: store.AlertSpace, Limit: 1})
+			flowtest.Order(w.T, err)
+			return len(found) > 0
+		})
 		run := flowtest.Start(w, failing, 1)
 		flowtest.Failure(w, run)
 		if got := scanned(w, r); got.Condition != alert.Failed || got.Run != run.ID() || got.Message != "no order 1" {
