@@ -174,7 +174,7 @@ func (c *command) root() *cobra.Command {
 	root.AddCommand(
 		c.runs(), c.failures(), c.bulk(), c.queues(), c.workers(), c.top(), c.schedules(), c.pools(), c.catalog(), c.show(), c.follow(), c.wait(), c.start(), c.send(), c.ask(), c.value(), c.stream(), c.doctor(), c.fsck(), c.serve(), c.token(), c.schema(), c.config(),
 	)
-	root.AddCommand(c.ui(), c.journal(), c.export(), c.importRuns(), c.hooks(), c.views())
+	root.AddCommand(c.ui(), c.journal(), c.alerts(), c.export(), c.importRuns(), c.hooks(), c.views())
 	root.AddCommand(c.actions()...)
 	return root
 }
