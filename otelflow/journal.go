@@ -20,7 +20,8 @@ import (
 //   - The worker that ends a run exports the spans of all events that it has not committed itself
 //     since it has read the log.
 //   - A process keeps an entry in the store with the time up to which it has exported all spans. If
-//     the entry is not renewed, another process exports the runs that have ended since.
+//     the entry is not renewed, one other process claims it and exports the runs that have ended
+//     since. It removes the entry afterwards. If it dies before, its claim becomes stale.
 //
 // So each span is exported at least once, and at most once per process and takeover.
 
@@ -29,7 +30,8 @@ const (
 	journalSpace = "otelflow"
 	// renewal is the interval at which a process exports its spans and renews its entry.
 	renewal = 5 * time.Second
-	// stale is the age at which the process of an entry is considered dead.
+	// stale is the age at which the process of an entry, or the one that has claimed it, is considered
+	// dead.
 	stale = 30 * time.Second
 	// margin is the longest time between the commit of an event and its report to the observers.
 	margin = time.Minute
@@ -43,6 +45,11 @@ type progress struct {
 	Worker   string    `json:"worker"`
 	Exported time.Time `json:"exported"` // the spans of runs that ended before are exported
 	Renewed  time.Time `json:"renewed"`
+
+	// Sweeper is the key of the process that exports the runs of this one, which is dead, and Claimed
+	// is when it has renewed its claim.
+	Sweeper string    `json:"sweeper,omitempty"`
+	Claimed time.Time `json:"claimed,omitzero"`
 }
 
 // flusher is a tracer provider that exports its spans on request.
@@ -69,7 +76,7 @@ func (t *Telemetry) journal(w observe.Worker) (stop func()) {
 	if !t.traces || !ok {
 		return func() {}
 	}
-	k := &keeper{Telemetry: t, entries: entries, store: w.Store, worker: w.Name, key: string(event.NewItemID())}
+	k := t.keeper(w.Store, entries, w.Name)
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	k.renew(ctx) // before the worker commits anything
@@ -99,6 +106,10 @@ func (t *Telemetry) journal(w observe.Worker) (stop func()) {
 		}
 		k.failed("remove the entry of the process", k.entries.WriteEntry(last, store.EntryWrite{Entry: store.Entry{Space: journalSpace, Key: k.key}}))
 	}
+}
+
+func (t *Telemetry) keeper(s store.Store, entries store.Entries, worker string) *keeper {
+	return &keeper{Telemetry: t, entries: entries, store: s, worker: worker, key: string(event.NewItemID())}
 }
 
 func (t *Telemetry) failed(what string, err error) {
@@ -152,36 +163,81 @@ func (k *keeper) sweep(ctx context.Context) error {
 	}
 }
 
-// succeed exports the runs of the process of an entry if the process is dead.
+// succeed exports the runs of the process of an entry if the process is dead and no other process
+// does so.
 func (k *keeper) succeed(ctx context.Context, e store.Entry) error {
-	var p progress
-	if err := json.Unmarshal(e.Value, &p); err != nil {
+	c := &claim{keeper: k, entry: e}
+	if err := json.Unmarshal(e.Value, &c.progress); err != nil {
 		return err
 	}
-	if e.Key == k.key || k.store.Clock().Now().Sub(p.Renewed) < k.cfg.stale {
+	now := k.store.Clock().Now()
+	if e.Key == k.key || now.Sub(c.progress.Renewed) < k.cfg.stale || now.Sub(c.progress.Claimed) < k.cfg.stale {
 		return nil
 	}
-	n, err := k.exportEnded(ctx, p.Exported)
+	n, err := c.settle(ctx)
+	if errors.Is(err, store.ErrEntryChanged) {
+		return nil // the process lives, or another one has claimed or removed the entry
+	}
 	if err == nil {
-		err = k.flush(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	k.cfg.Logger.Info("exported the spans of a process that has died", "worker", p.Worker, "since", p.Exported, "runs", n)
-	err = k.entries.WriteEntry(ctx, store.EntryWrite{Entry: store.Entry{Space: journalSpace, Key: e.Key}, Match: true, Old: e.Value})
-	if errors.Is(err, store.ErrEntryChanged) || errors.Is(err, store.ErrEntryNotFound) {
-		return nil // the process lives, or another one has done the same
+		k.cfg.Logger.Info("exported the spans of a process that has died", "worker", c.progress.Worker, "since", c.progress.Exported, "runs", n)
 	}
 	return err
 }
 
-// exportEnded exports the spans of the runs that have ended since a time.
-func (k *keeper) exportEnded(ctx context.Context, since time.Time) (n int, err error) {
-	lister, ok := store.As[store.Lister](k.store)
+// claim is the claim of the entry of a dead process.
+type claim struct {
+	*keeper
+	entry    store.Entry // as this process has written it last
+	progress progress
+}
+
+// settle claims the entry, exports the runs of its process, and removes the entry.
+func (c *claim) settle(ctx context.Context) (n int, err error) {
+	if err := c.write(ctx); err != nil {
+		return 0, err
+	}
+	n, err = c.exportEnded(ctx)
+	if err == nil {
+		err = c.flush(ctx)
+	}
+	if err == nil {
+		err = c.entries.WriteEntry(ctx, store.EntryWrite{Entry: store.Entry{Space: journalSpace, Key: c.entry.Key}, Match: true, Old: c.entry.Value})
+	}
+	return n, err
+}
+
+// write claims the entry or renews the claim, if the entry has not changed.
+func (c *claim) write(ctx context.Context) error {
+	c.progress.Sweeper, c.progress.Claimed = c.key, c.store.Clock().Now()
+	value, err := json.Marshal(&c.progress)
+	if err != nil {
+		return err
+	}
+	next := store.Entry{Space: journalSpace, Key: c.entry.Key, Value: value}
+	if err := c.entries.WriteEntry(ctx, store.EntryWrite{Entry: next, Match: true, Old: c.entry.Value}); err != nil {
+		return err
+	}
+	c.entry = next
+	return nil
+}
+
+// hold renews the claim, and the entry of this process, if that is due.
+func (c *claim) hold(ctx context.Context) error {
+	if c.store.Clock().Now().Sub(c.progress.Claimed) < c.cfg.renewal {
+		return ctx.Err()
+	}
+	c.renew(ctx)
+	return c.write(ctx)
+}
+
+// exportEnded exports the spans of the runs that have ended since the dead process has exported all
+// spans.
+func (c *claim) exportEnded(ctx context.Context) (n int, err error) {
+	lister, ok := store.As[store.Lister](c.store)
 	if !ok {
 		return 0, nil
 	}
+	since := c.progress.Exported
 	q := store.Query{Statuses: []event.Status{event.StatusCompleted, event.StatusFailed, event.StatusCanceled, event.StatusContinued}, From: since.Add(-lookback)}
 	for {
 		page, err := lister.List(ctx, q)
@@ -189,9 +245,12 @@ func (k *keeper) exportEnded(ctx context.Context, since time.Time) (n int, err e
 			return n, err
 		}
 		for i := range page.Runs {
+			if err := c.hold(ctx); err != nil {
+				return n, err
+			}
 			if r := &page.Runs[i]; !r.EndedAt.Before(since) {
 				n++
-				k.exportAgain(r.Run, int(r.Seq))
+				c.exportAgain(r.Run, int(r.Seq))
 			}
 		}
 		if q.Cursor = page.Cursor; q.Cursor == "" {
