@@ -30,8 +30,8 @@ import (
 //
 // The runtime sets two attributes. The value of "principal" is the name that [OnBehalfOf] has set for
 // the start of the run. The value of "build" consists of the first 12 characters of the revision that
-// debug.BuildInfo of the program contains, or otherwise of a hash of the program. A worker in the
-// same program has the same build.
+// debug.BuildInfo of the program contains, or otherwise of a hash of the program. If there is a
+// revision, a worker in the same program has the same build.
 func WithAttribute(ctx context.Context, key, value string) context.Context {
 	return flow.WithAttribute(ctx, key, value)
 }
