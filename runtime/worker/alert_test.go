@@ -15,6 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -236,5 +237,22 @@ func TestOPS9_TheEventThatEndsARunNamesItsAlerts(t *testing.T) {
 	}
 	if err := json.Unmarshal(log[len(log)-1].Meta, &named); err != nil || len(named) != 1 || named[0].Target != "ops" {
 		t.Errorf("alerts in the log: got %+v and %v, want one for ops", named, err)
+	}
+}
+
+func TestOPS9_WithoutAlertsNothingIsRecordedAndNothingIsServed(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	w.Work(worker.Config{}, flowtest.As(failing, failsWith("no order %d")))
+	run := flowtest.Start(w, failing, 1)
+	flowtest.Failure(w, run)
+	w.StopWorkers()
+	log, left := w.Log(run), w.Snapshot()
+	if last := log[len(log)-1]; last.Meta != nil || len(left.Outbox) != 0 || len(left.Runs) != 1 {
+		t.Errorf("got the alerts %s, %d records and %d runs, want one run", last.Meta, len(left.Outbox), len(left.Runs))
+	}
+	for _, e := range left.Entries {
+		if e.Space == store.AlertSpace || e.Key == event.AlertRun {
+			t.Errorf("entry of alerts: %+v", e)
+		}
 	}
 }
