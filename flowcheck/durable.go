@@ -26,6 +26,7 @@ var durableOps = strings.Fields(`
 // not durable operations.
 var otherOps = strings.Fields(`
 	Info Now Logger LogLength Tick Detached WithStepOptions WithValue WithCancel
+	Attributes MessageAttributes (CodeInterceptor).InterceptWorkflow
 	(Context).Err (Context).Value
 `)
 
