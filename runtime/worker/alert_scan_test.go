@@ -40,19 +40,12 @@ func onVirtualMemory(t *testing.T, test func(t *testing.T, w *flowtest.World)) {
 	test(t, w)
 }
 
-// daily returns a configuration whose window is so long that a test stays in one.
-func daily(r *receiver, some ...alert.Condition) alert.Config {
-	cfg := reports(r, some...)
-	cfg.Rules[0].Window = alert.MaxWindow
-	return cfg
-}
-
 func TestOPS9_AStepThatIsRetriedForLongIsReported(t *testing.T) {
 	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
 		r := &receiver{}
 		slow := flowtest.AStep[int, int]("slowly", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1_000_000, Initial: time.Minute, Max: time.Minute}})
 		began := w.Clock.Now()
-		w.Work(worker.Config{Alerts: daily(r, alert.Retrying)}, slow.As(func(context.Context, int) (int, error) { return 0, errors.New("busy") }),
+		w.Work(worker.Config{Alerts: reports(r, alert.Retrying)}, slow.As(func(context.Context, int) (int, error) { return 0, errors.New("busy") }),
 			flowtest.As(failing, func(ctx workflow.Context, n int) (int, error) { return slow.Call(ctx, n) }))
 		run := flowtest.Start(w, failing, 1)
 		got := scanned(w, r)
@@ -65,7 +58,7 @@ func TestOPS9_AStepThatIsRetriedForLongIsReported(t *testing.T) {
 func TestOPS9_ARunThatNoWorkerServesIsReported(t *testing.T) {
 	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
 		r := &receiver{}
-		w.Work(worker.Config{Alerts: daily(r, alert.Unserved, alert.Stuck)}, flowtest.Echoes)
+		w.Work(worker.Config{Alerts: reports(r, alert.Unserved, alert.Stuck)}, flowtest.Echoes)
 		run := flowtest.Start(w, failing, 1)
 		if got := scanned(w, r); got.Condition != alert.Unserved || got.Run != run.ID() || got.Workflow != "test.failing" || got.Queue != "default" {
 			t.Errorf("alert: got %+v, want %s as unserved", got, run.ID())
@@ -78,7 +71,7 @@ func TestOPS9_ARunThatWaitsLongForItsWorkersIsReported(t *testing.T) {
 		r := &receiver{}
 		hang, begun := make(chan struct{}), make(chan struct{})
 		long := flowtest.AStep[int, int]("long", shim.Policy{Timeout: 24 * time.Hour})
-		w.Work(worker.Config{Alerts: daily(r, alert.Unserved, alert.Stuck), AtOnce: map[string]int{"default": 1}, NoLocalStart: true, Grace: time.Millisecond},
+		w.Work(worker.Config{Alerts: reports(r, alert.Unserved, alert.Stuck), AtOnce: map[string]int{"default": 1}, NoLocalStart: true, Grace: time.Millisecond},
 			long.As(func(ctx context.Context, n int) (int, error) {
 				if n == 1 {
 					close(begun)
@@ -103,7 +96,7 @@ func TestOPS9_ARunThatWaitsLongForItsWorkersIsReported(t *testing.T) {
 func TestOPS9_AScheduleWithoutAWorkerIsReported(t *testing.T) {
 	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
 		r := &receiver{}
-		w.Work(worker.Config{Alerts: daily(r, alert.MissedSchedule), Queues: []string{"other"}}, flowtest.Echoes)
+		w.Work(worker.Config{Alerts: reports(r, alert.MissedSchedule), Queues: []string{"other"}}, flowtest.Echoes)
 		if err := failing.Schedule(w.Ctx, w.Client, "nightly", schedule.Spec{When: "every 1h"}, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +110,7 @@ func TestOPS9_AFailureThatAWorkerWithoutRulesRecordsIsFoundByTheScan(t *testing.
 	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
 		r := &receiver{}
 		w.Work(worker.Config{}, flowtest.As(failing, failsWith("no order %d"))) // the old release of a rolling deployment
-		w.Work(worker.Config{Alerts: daily(r, alert.Failed)}, flowtest.Echoes)
+		w.Work(worker.Config{Alerts: reports(r, alert.Failed)}, flowtest.Echoes)
 		entries, _ := store.As[store.Entries](w.Store)
 		passes(w, "the first scan", func() bool { // it examines the two minutes before it, and the next ones the time since
 			found, err := entries.Entries(w.Ctx, store.EntryQuery{Space: store.AlertSpace, Limit: 1})
@@ -139,7 +132,7 @@ func TestOPS9_ABlockedRunIsReported(t *testing.T) {
 		run := flowtest.Start(w, flowtest.Parker, "x")
 		w.ReachWaiting(run)
 		one.Stop()
-		w.Work(worker.Config{Alerts: daily(r, alert.Blocked)}, flowtest.As(flowtest.Parker, func(ctx workflow.Context, in string) (string, error) {
+		w.Work(worker.Config{Alerts: reports(r, alert.Blocked)}, flowtest.As(flowtest.Parker, func(ctx workflow.Context, in string) (string, error) {
 			return in, workflow.Sleep(ctx, time.Hour) // other code than before
 		}))
 		if err := flowtest.Wake.Send(w.Ctx, run, "up"); err != nil {
