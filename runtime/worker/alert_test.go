@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -106,6 +107,10 @@ func TestOPS9_RunsOfAFailureGroupCauseOneAlertPerWindow(t *testing.T) {
 		}
 		if a.Count < 1 || a.Count > 10 {
 			t.Errorf("count: got %d, want 1 to 10", a.Count)
+		}
+		var internal *workflow.InternalRunError
+		if err := w.Client.Run(a.ID).Cancel(w.Ctx, ""); !errors.As(err, &internal) || !strings.Contains(err.Error(), "see alerts") {
+			t.Errorf("cancel of an alert: got %v, want a refusal that refers to the list of alerts", err)
 		}
 		if open := w.List(workflow.Filter{}); len(open) != 10 {
 			t.Errorf("runs of users: got %d, want 10 without the alert", len(open))

@@ -34,7 +34,7 @@ func (c *client) CheckPayload(kind, name string, size int) error {
 }
 
 // InternalRunError reports that a run is internal to the runtime. Such a run executes a step, holds
-// a token or permits for another run, or implements a schedule or a bulk action. It accepts no
+// a token or permits for another run, implements a schedule or a bulk action, or delivers an alert. It accepts no
 // commands, messages, questions or reruns.
 type InternalRunError struct {
 	Verb     string // requested operation
@@ -62,6 +62,8 @@ func (e *InternalRunError) Fix() string {
 		return fmt.Sprintf("address the schedule %q: see schedules", e.Schedule)
 	case e.Bulk != "":
 		return fmt.Sprintf("address the bulk action %s: see bulk", e.Bulk)
+	case e.Workflow == event.AlertRun:
+		return "its delivery ends when its target accepts the alert, or after a day: see alerts"
 	case e.Of != "":
 		return fmt.Sprintf("address run %s, to which it belongs", e.Of)
 	}
