@@ -110,12 +110,15 @@ func alertOf(run *Run) Alert {
 var AlertColumns = []Column[Alert]{
 	{Name: "time", Title: "Time", Kind: KindTime, Value: func(a *Alert, _ time.Time) any { return a.Time }},
 	{Name: "state", Title: "State", Value: func(a *Alert, _ time.Time) any { return a.State }},
-	{Name: "condition", Title: "Condition", Value: func(a *Alert, _ time.Time) any { return string(a.Condition) }},
+	{Name: "condition", Title: "Condition", Width: WidthMedium, Value: func(a *Alert, _ time.Time) any { return string(a.Condition) }},
 	{Name: "workflow", Title: "Workflow", Value: func(a *Alert, _ time.Time) any { return cmp.Or(a.Workflow, a.Group) }},
-	{Name: "target", Title: "Target", Value: func(a *Alert, _ time.Time) any { return a.Target }},
+	{Name: "target", Title: "Target", Width: WidthMedium, Value: func(a *Alert, _ time.Time) any { return a.Target }},
 	{Name: "message", Title: "Message", Value: func(a *Alert, _ time.Time) any { return cmp.Or(a.Error, a.Message) }},
 	{Name: "rule", Title: "Rule", Width: WidthWide, Value: func(a *Alert, _ time.Time) any { return a.Rule }},
 	{Name: "run", Title: "Run", Kind: KindCode, Width: WidthWide, Value: func(a *Alert, _ time.Time) any { return string(a.Run) }},
-	{Name: "group", Title: "Group", Kind: KindCode, Width: WidthWideTable, Value: func(a *Alert, _ time.Time) any { return a.Group }},
+	{Name: "group", Title: "Group", Kind: KindCode, Width: WidthWide, Value: func(a *Alert, _ time.Time) any { return a.Group }},
+	{Name: "attempts", Title: "Attempts", Kind: KindNumber, Width: WidthWide, Value: func(a *Alert, _ time.Time) any { return a.Attempts }},
+	{Name: "next", Title: "Next attempt", Kind: KindTime, Width: WidthWide, Value: func(a *Alert, _ time.Time) any { return a.Next }},
+	{Name: "deliveredAt", Title: "Delivered", Kind: KindTime, Width: WidthWide, Value: func(a *Alert, _ time.Time) any { return a.At }},
 	{Name: "id", Title: "ID", Kind: KindCode, Width: WidthWideTable, Value: func(a *Alert, _ time.Time) any { return string(a.ID) }},
 }

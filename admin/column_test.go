@@ -19,6 +19,7 @@ func TestOPS1_ColumnsAreNamedLikeTheirFieldsInJSON(t *testing.T) {
 	checkColumns(t, "schedules", admin.ScheduleColumns)
 	checkColumns(t, "pools", admin.PoolColumns)
 	checkColumns(t, "hooks", admin.HookColumns)
+	checkColumns(t, "alerts", admin.AlertColumns)
 	checkColumns(t, "workers", admin.WorkerColumns)
 	checkColumns(t, "queues", admin.QueueColumns)
 	checkColumns(t, "bulks", admin.BulkColumns)

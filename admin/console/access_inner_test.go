@@ -78,7 +78,7 @@ var siteRows = map[string]permission{
 	"GET /runs": {admin.RoleViewer, noRun}, "GET /runs/{id}": {admin.RoleViewer, oneRun}, "GET /runs/{id}/events": {admin.RoleViewer, oneRun}, "GET /runs/{id}/data": {admin.RoleViewer, oneRun},
 	"GET /runs/{id}/event/{seq}": {admin.RoleViewer, oneRun}, "GET /runs/{id}/tree": {admin.RoleViewer, oneRun}, "GET /runs/{id}/talk": {admin.RoleViewer, oneRun}, "GET /runs/{id}/audit": {admin.RoleViewer, oneRun},
 	"GET /runs/{id}/send": {admin.RoleOperator, oneRun}, "GET /runs/{id}/ask": {admin.RoleOperator, oneRun}, "GET /act/{verb}": {admin.RoleViewer, oneRun},
-	"GET /failures": {admin.RoleViewer, allOwners}, "GET /queues": {admin.RoleViewer, allOwners}, "GET /workers": {admin.RoleViewer, allOwners},
+	"GET /failures": {admin.RoleViewer, allOwners}, "GET /alerts": {admin.RoleViewer, noRun}, "GET /queues": {admin.RoleViewer, allOwners}, "GET /workers": {admin.RoleViewer, allOwners},
 	"GET /schedules": {admin.RoleViewer, allOwners}, "GET /schedules/{name}": {admin.RoleViewer, allOwners}, "GET /schedules/{name}/{verb}": {admin.RoleViewer, allOwners},
 	"GET /pools/{name}/{verb}": {admin.RoleViewer, allOwners}, "GET /start": {admin.RoleViewer, noRun}, "GET /views/save": {admin.RoleOperator, allOwners}, "GET /views/delete": {admin.RoleOperator, allOwners},
 	"GET /bulk": {admin.RoleViewer, noRun}, "GET /bulk/new": {admin.RoleOperator, noRun}, "GET /bulk/{id}": {admin.RoleViewer, oneRun}, "GET /bulk/{id}/stop": {admin.RoleViewer, oneRun},

@@ -22,6 +22,7 @@ type column struct {
 var lists = map[string][]column{
 	"runs":      columnsOf("runs", admin.RunColumns),
 	"failures":  columnsOf("failures", admin.FailureColumns),
+	"alerts":    columnsOf("alerts", admin.AlertColumns),
 	"schedules": columnsOf("schedules", admin.ScheduleColumns),
 	"pools":     columnsOf("pools", admin.PoolColumns),
 	"hooks":     columnsOf("hooks", admin.HookColumns),
@@ -35,7 +36,7 @@ var lists = map[string][]column{
 // styles contains CSS classes of columns, in addition to the classes of their kind and width.
 var styles = map[string]string{
 	"runs.workflowId": "id", "runs.now": "now", "failures.place": "wrap", "schedules.name": "wrap", "hooks.name": "wrap", "hooks.answerers": "wrap",
-	"workers.serves": "wrap", "queues.workflow": "wrap", "pools.holders": "wrap", "journal.principal": "wrap", "journal.reason": "wrap",
+	"workers.serves": "wrap", "queues.workflow": "wrap", "pools.holders": "wrap", "journal.principal": "wrap", "journal.reason": "wrap", "alerts.message": "wrap", "alerts.workflow": "wrap",
 }
 
 // cellKinds contains the template and the CSS class for each kind of value.

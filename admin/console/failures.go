@@ -54,6 +54,32 @@ func failuresPage(q *request) (*view, error) {
 	return &view{name: "failures", Title: "Failures", Nav: "failures", Live: true, Data: l}, nil
 }
 
+// alertsView is a list of alerts.
+type alertsView struct {
+	admin.AlertPage
+	Target  string // selects the alerts to this target; empty selects all
+	Older   string
+	Problem *admin.Problem
+	Command string
+}
+
+func alertsPage(q *request) (*view, error) {
+	l := &alertsView{Target: oneLine(q.query.Get("target")), Command: q.h.command("alerts")}
+	if l.Target != "" {
+		l.Command += " --target " + shell(l.Target)
+	}
+	v := &view{name: "alerts", Title: "Alerts", Nav: "alerts", Live: true, Data: l}
+	page, err := admin.Alerts(q.ctx(), q.service, admin.AlertFilter{Target: l.Target, Cursor: q.query.Get("cursor"), Limit: runsPerPage})
+	if p := admin.ProblemOf(err); p != nil {
+		if p.Code != admin.CodeInput {
+			return nil, err
+		}
+		l.Problem, v.Status, v.Live = p, p.Status, false
+	}
+	l.AlertPage, l.Older = page, nextPage(q, page.Cursor)
+	return v, nil
+}
+
 const (
 	groupsKept   = 4000 // number of cached groups, about 1 KB each
 	groupsAtOnce = 20   // maximum number of groups that one drawing of a page reads; the next drawings read the others

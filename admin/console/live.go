@@ -17,7 +17,7 @@ import (
 // Intervals in which open pages are drawn.
 const (
 	listEvery   = time.Second            // for lists, about whose changes the store sends no notifications
-	hooksEvery  = 5 * time.Second        // for hooks, which are read from the logs of all runs on the page
+	logsEvery   = 5 * time.Second        // for hooks and alerts, which are read from the logs of all runs on the page
 	runEvery    = 3 * time.Second        // for runs, because data outside of the log may change, for example that the run is blocked
 	runCoalesce = 100 * time.Millisecond // for runs: minimum interval between drawings, however many events arrive
 	keepAlive   = 15 * time.Second
@@ -134,8 +134,8 @@ func (l *live) feed(ctx context.Context, f *feed) {
 	switch {
 	case run != "":
 		every = runEvery
-	case strings.HasPrefix(f.key.page, "/inbox"):
-		every = hooksEvery
+	case strings.HasPrefix(f.key.page, "/inbox"), strings.HasPrefix(f.key.page, "/alerts"):
+		every = logsEvery
 	}
 	for ctx.Err() == nil {
 		began := time.Now()

@@ -116,6 +116,7 @@ var pages = map[string]page{
 	"/runs/{id}/ask":           askRunPage,
 	"/act/{verb}":              actPage,
 	"/failures":                failuresPage,
+	"/alerts":                  alertsPage,
 	"/queues":                  queuesPage,
 	"/workers":                 workersPage,
 	"/schedules":               schedulesPage,
@@ -292,7 +293,7 @@ type menuItem struct {
 
 // menu lists the parts of the console.
 var menu = []menuItem{
-	{"runs", "Runs", admin.RoleViewer, false}, {"failures", "Failures", admin.RoleViewer, true}, {"queues", "Queues", admin.RoleViewer, true},
+	{"runs", "Runs", admin.RoleViewer, false}, {"failures", "Failures", admin.RoleViewer, true}, {"alerts", "Alerts", admin.RoleViewer, false}, {"queues", "Queues", admin.RoleViewer, true},
 	{"workers", "Workers", admin.RoleViewer, true}, {"schedules", "Schedules", admin.RoleViewer, true}, {"inbox", "Hooks", admin.RoleViewer, false}, {"bulk", "Bulk", admin.RoleViewer, false},
 	{"journal", "Journal", admin.RoleOperator, false}, {"checks", "Checks", admin.RoleOperator, true}, {"start", "Start", admin.RoleOperator, false},
 }
