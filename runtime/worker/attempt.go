@@ -131,6 +131,10 @@ func (a *attempt) execute() {
 		out = runloop.Judge(err, nil)
 		return
 	}
+	if cause := a.endCause(); cause != nil { // for example, the run has ended while the step data were read
+		out = runloop.Judge(cause, nil)
+		return
+	}
 	callStep(a.context(), a.fn, a.judge, a.op.Input, &out)
 }
 

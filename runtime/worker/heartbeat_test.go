@@ -141,6 +141,32 @@ func TestHeartbeat_AttemptThatWasHeldUpWaitsForALiveLease(t *testing.T) {
 	w.Healthy()
 }
 
+// TestAttempt_IsNotBegunOnceItsRunHasEnded proves that the code of a step is not called if the run
+// ends while the worker reads the step data of the attempt.
+func TestAttempt_IsNotBegunOnceItsRunHasEnded(t *testing.T) {
+	st := &slowStepData{Between: flowtest.Between{Store: memstore.New()}, gate: newBarrier()}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	var begun atomic.Int64
+	w.Work(worker.Config{}, flowtest.AttackStep.As(func(context.Context, int) (int, error) {
+		begun.Add(1)
+		return 0, errNoAnswer
+	}), flowtest.As(flowtest.AttackOnce, func(ctx workflow.Context, n int) (int, error) {
+		workflow.Go(ctx, func(ctx workflow.Context) (int, error) { return flowtest.AttackStep.Call(ctx, n) })
+		return flowtest.AttackTopic.Receive(ctx)
+	}))
+	run := flowtest.Start(w, flowtest.AttackOnce, 1)
+	w.Await("the second attempt", st.gate.arrived)
+	flowtest.Order(t, flowtest.AttackTopic.Send(w.Ctx, run, 7))
+	if got := flowtest.Result(w, run); got != 7 {
+		t.Errorf("result: got %d, want 7", got)
+	}
+	w.StopWorkers() // waits for the attempt, whose context has ended with the run
+	if n := begun.Load(); n != 1 {
+		t.Errorf("%d attempts were begun, want 1", n)
+	}
+	w.Healthy()
+}
+
 // TestHeartbeat_AnswerThatComesLateDoesNotProlongTheClaim proves that the expiry of a lease is
 // counted from the time at which the heartbeat was sent. The answer may arrive long after the store
 // has renewed the lease.
