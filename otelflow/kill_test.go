@@ -73,8 +73,8 @@ func workerProcess() error {
 	return errors.Join(w.Run(ctx), st.Close())
 }
 
-// killer is an observer that kills the process when it is told of a commit. No other observer is told
-// of that commit, and spans that wait for their export are lost.
+// killer is an observer that kills the process at a commit. No observer after it receives that
+// commit, and spans that wait for their export are lost.
 type killer struct {
 	last    int64 // 0: it does not kill
 	commits atomic.Int64

@@ -62,8 +62,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Telemetry exports what workers commit. It is safe for concurrent use, also by several workers of
-// one store.
+// Telemetry exports metrics and spans of the events that workers commit. It is safe for concurrent
+// use, also by several workers of one store.
 type Telemetry struct {
 	cfg    Config
 	meter  metric.Meter

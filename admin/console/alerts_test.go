@@ -77,7 +77,7 @@ func TestOPS9_TheConsoleListsAlertsAndTheirDelivery(t *testing.T) {
 		if rows := strings.Count(page, "<tr id="); rows != 1 {
 			t.Errorf("target %s: %d rows, want 1", of, rows)
 		}
-		// A delivery and an attempt that is due have a time in addition to that of the alert.
+		// Delivered alerts and those with a next attempt contain a second time.
 		if times, want := strings.Count(page, "<time "), map[string]int{"good": 2, "bad": 2, "none": 1}[of]; times != want {
 			t.Errorf("target %s: %d times, want %d\n%s", of, times, want, page)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/step"
 )
 
-// report is what the service for error reports receives.
+// report is an error report.
 type report struct {
 	Run, Step, Message, Stack string
 	Attempt                   int

@@ -190,7 +190,7 @@ func hooked(name string, answers bool) program {
 	return p
 }
 
-// asked is a program that answers asks while it receives messages.
+// asked is a program that answers questions while it receives messages.
 func asked() program {
 	p := bound("asked", 3, "6", func(ctx workflow.Context, n int) (int, error) {
 		question.Handle(ctx, func(q int) error {

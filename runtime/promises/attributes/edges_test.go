@@ -240,7 +240,7 @@ func frameSize(t *testing.T, e event.Event) int {
 }
 
 // TestEV11_TheBuildIsOfTheProgramThatCreatesTheRun proves that a child, which a worker creates, has
-// the build of the worker, and not that of the program that has started its parent.
+// the build of the worker and not of the program that started its parent.
 func TestEV11_TheBuildIsOfTheProgramThatCreatesTheRun(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	parentRun := flowtest.Start(w, shows, "child") // before the client knows a worker

@@ -20,8 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// levels are the values of -telemetry, each including the one before except that metrics and spans
-// need no interceptor that does nothing.
+// levels are the values of -telemetry. Spans include metrics.
 var levels = []string{"none", "interceptor", "metrics", "spans"}
 
 func checkLevel(level string) error {
@@ -31,7 +30,7 @@ func checkLevel(level string) error {
 	return nil
 }
 
-// telemetry is what clients and workers report to during a measurement.
+// telemetry contains the interceptors and observers of a measurement.
 type telemetry struct {
 	interceptors []workflow.Interceptor
 	observers    []observe.Observer
