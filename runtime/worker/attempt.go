@@ -124,15 +124,18 @@ func (a *attempt) execute() {
 		out.Closes = a.endStream()
 		a.conclude(out)
 	}()
-	// The process may have been suspended since the lease was checked at launch, or reading the
-	// step data may have been slow. Meanwhile another worker may have claimed the run and completed
-	// the step.
-	if err := a.lease.AwaitAlive(a.context(), a.session); err != nil {
-		out = runloop.Judge(err, nil)
-		return
-	}
 	if cause := a.endCause(); cause != nil { // for example, the run has ended while the step data were read
 		out = runloop.Judge(cause, nil)
+		return
+	}
+	// The process may have been suspended since the lease was checked at launch, or reading the
+	// step data may have been slow. Meanwhile another worker may have claimed the run and completed
+	// the step. This check comes last, so that the process is rarely suspended between it and the
+	// code: code without a lease may repeat an effect, whereas code of a run that has ended under a
+	// live lease only does needless work. If the lease is not alive, AwaitAlive returns the cause
+	// when the run ends.
+	if err := a.lease.AwaitAlive(a.context(), a.session); err != nil {
+		out = runloop.Judge(err, nil)
 		return
 	}
 	callStep(a.context(), a.fn, a.judge, a.op.Input, &out)
