@@ -81,6 +81,8 @@ var rules = []rule{
 		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/sdk",
 	}, required: true},
 
+	{packages: "lambdaflow", module: none, external: []string{"github.com/aws/aws-lambda-go"}, required: true},
+
 	{packages: "flowcheck/...", module: []string{"flowcheck/...", "internal/..."}},
 	// The generator and the runtime compute the ticks of schedules with package cron.
 	{packages: "internal/cron", external: none, required: true},
