@@ -23,23 +23,28 @@ var (
 	_ step.Interceptor           = (*Telemetry)(nil)
 )
 
-// maxAttribute is the maximum size of the value of an attribute.
-const maxAttribute = 1024
-
 // InterceptClient sets the attributes traceparent, tracestate and baggage to those of ctx. A run that
-// is started continues the trace, and a message, a payload or a question is linked to its span.
+// is started continues the trace, and a message, a payload or a question is linked to its span. An
+// attribute that is too long, or for which there is no room, is omitted.
 func (t *Telemetry) InterceptClient(ctx context.Context, _ *workflow.ClientCall, next func(context.Context) error) error {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	if baggage.FromContext(ctx).Len() > 0 {
 		propagation.Baggage{}.Inject(ctx, carrier)
 	}
-	for key, value := range carrier {
-		if value != "" && len(value) <= maxAttribute {
-			ctx = workflow.WithAttribute(ctx, key, value)
+	for _, key := range []string{"traceparent", "tracestate", "baggage"} { // by importance
+		if value := carrier[key]; value != "" {
+			ctx = workflow.WithOptionalAttribute(ctx, key, value, func() { t.omitted(key) })
 		}
 	}
 	return next(ctx)
+}
+
+// omitted logs the first attribute that was omitted.
+func (t *Telemetry) omitted(key string) {
+	t.omits.Do(func() {
+		t.cfg.Logger.Warn("an attribute of a request is omitted: it is too long or there are 32 others; further ones are not logged", "attribute", key)
+	})
 }
 
 // InterceptStep passes the span of the attempt to the code of the step, so that the spans of the code

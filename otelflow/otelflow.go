@@ -73,6 +73,7 @@ type Telemetry struct {
 
 	mu    sync.Mutex
 	store store.Store // of the last worker
+	omits sync.Once   // logs the first attribute that is omitted
 	known sync.Map    // weak pointers to the spans of the runs in memory, by attemptOf
 
 	workers sync.Map // the functions that return the gauges of the workers

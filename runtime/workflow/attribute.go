@@ -36,6 +36,15 @@ func WithAttribute(ctx context.Context, key, value string) context.Context {
 	return flow.WithAttribute(ctx, key, value)
 }
 
+// WithOptionalAttribute returns a context that carries an attribute as [WithAttribute] does, for
+// interceptors whose attributes must not make an operation fail. An operation calls omitted, which
+// may be called several times and concurrently, and proceeds without the attribute if it is not valid
+// or if there are already 32 others. The attributes of WithAttribute have priority, whichever is
+// called first, except that an optional attribute replaces one with the same key.
+func WithOptionalAttribute(ctx context.Context, key, value string, omitted func()) context.Context {
+	return flow.WithOptionalAttribute(ctx, key, value, omitted)
+}
+
 // Attributes returns the attributes of the run that executes the code, see [WithAttribute]. The
 // caller may change the map, which is the same in every replay. It is nil if there are none.
 func Attributes(ctx Context) map[string]string { return ctx.branch().Spec().Origin() }

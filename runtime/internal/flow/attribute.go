@@ -43,9 +43,51 @@ func contextAttributes(ctx context.Context) map[string]string {
 	return all
 }
 
-// Attributes returns the attributes set by WithAttribute, which must not be changed. The error is a
-// *store.InvalidError if one of them is not valid.
+// optionalAttribute is an attribute that is omitted if it is not valid or if there is no room for it.
+type optionalAttribute struct {
+	key, value string
+	omitted    func()
+	before     *optionalAttribute
+}
+
+type optionalKey struct{}
+
+// WithOptionalAttribute is the implementation of workflow.WithOptionalAttribute.
+func WithOptionalAttribute(ctx context.Context, key, value string, omitted func()) context.Context {
+	before, _ := ctx.Value(optionalKey{}).(*optionalAttribute)
+	return context.WithValue(ctx, optionalKey{}, &optionalAttribute{key, value, omitted, before})
+}
+
+// Attributes returns the attributes set by WithAttribute and WithOptionalAttribute, which must not be
+// changed. The error is a *store.InvalidError if one of the former is not valid.
 func Attributes(ctx context.Context) (map[string]string, error) {
+	all, err := requiredAttributes(ctx)
+	last, _ := ctx.Value(optionalKey{}).(*optionalAttribute)
+	if err != nil || last == nil {
+		return all, err
+	}
+	with := maps.Clone(all)
+	if with == nil {
+		with = map[string]string{}
+	}
+	last.addTo(with)
+	return with, nil
+}
+
+// addTo adds the attributes in the order in which they were set.
+func (o *optionalAttribute) addTo(all map[string]string) {
+	if o.before != nil {
+		o.before.addTo(all)
+	}
+	_, has := all[o.key]
+	if !has && len(all) >= MaxAttributes || checkAttribute(o.key, o.value) != nil {
+		o.omitted()
+		return
+	}
+	all[o.key] = o.value
+}
+
+func requiredAttributes(ctx context.Context) (map[string]string, error) {
 	all := contextAttributes(ctx)
 	if len(all) == 0 {
 		return nil, nil

@@ -174,3 +174,32 @@ func TestEV11_CommitsAreBoundedWithTheAttributesOfChildren(t *testing.T) {
 		t.Errorf("the largest commit has %d bytes, want at most %d", n, most)
 	}
 }
+
+// TestEV11_AnOptionalAttributeMakesNoStartFail proves that the attributes of an interceptor are
+// omitted, and that the interceptor is notified, where those of the caller leave no room or where they
+// are not valid. An optional attribute replaces one with the same key.
+func TestEV11_AnOptionalAttributeMakesNoStartFail(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	var omitted []string
+	set := func(ctx context.Context, key, value string) context.Context {
+		return workflow.WithOptionalAttribute(ctx, key, value, func() { omitted = append(omitted, key) })
+	}
+	ctx := set(set(set(w.Ctx, "first", "1"), "long", strings.Repeat("v", 1025)), "flowgen.reserved", "v")
+	ctx = workflow.WithAttribute(many(ctx, 30), "tenant", "acme")
+	ctx = set(set(ctx, "second", "2"), "tenant", "other")
+	run, err := shows.Start(ctx, w.Client, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := run.Info(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := info.Attributes
+	if len(got) != 33 || got["first"] != "1" || got["tenant"] != "other" { // 33 with the build
+		t.Errorf("%d attributes, first %q and tenant %q, want 33, 1 and other", len(got), got["first"], got["tenant"])
+	}
+	if diff := cmp.Diff([]string{"long", "flowgen.reserved", "second"}, omitted); diff != "" {
+		t.Errorf("omitted attributes (-want +got):\n%s", diff)
+	}
+}
