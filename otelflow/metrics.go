@@ -52,7 +52,7 @@ var (
 	runStarted     = Metric{"flowgen.run.started", Counter, "{run}", []string{"workflow", "queue"}, "runs whose code has begun"}
 	runEnded       = Metric{"flowgen.run.ended", Counter, "{run}", []string{"workflow", "queue", "outcome", "error.type"}, "runs that have ended; outcome: completed, failed, cancelled, continued"}
 	stepAttempts   = Metric{"flowgen.step.attempts", Counter, "{attempt}", []string{"workflow", "step", "outcome", "error.type"}, "attempts of steps that have ended; outcome: completed, failed (the last attempt), retrying, interrupted (its worker ended)"}
-	recoveries     = Metric{"flowgen.recoveries", Counter, "{run}", []string{"workflow", "queue"}, "runs that were taken over from a worker that has died"}
+	recoveries     = Metric{"flowgen.recoveries", Counter, "{worker}", []string{"workflow", "queue"}, "workers that have died with a run; counted when the run makes progress again or ends"}
 	replays        = Metric{"flowgen.replays", Counter, "{replay}", []string{"workflow"}, "logs that a worker has read and replayed"}
 	commits        = Metric{"flowgen.commits", Counter, "{commit}", []string{"workflow"}, "confirmed commits that added events"}
 	alerts         = Metric{"flowgen.alerts", Counter, "{alert}", []string{"queue", "outcome"}, "alerts whose delivery has ended; the queue names the target; outcome: completed, failed"}
@@ -137,8 +137,10 @@ func boundaries(d Metric) []float64 {
 	return shortTimes
 }
 
-func (t *meters) add(ctx context.Context, d Metric, v labels) {
-	t.counters[d.Name].Add(ctx, 1, t.names.options(v).add...)
+func (t *meters) add(ctx context.Context, d Metric, v labels) { t.count(ctx, d, 1, v) }
+
+func (t *meters) count(ctx context.Context, d Metric, n int, v labels) {
+	t.counters[d.Name].Add(ctx, int64(n), t.names.options(v).add...)
 }
 
 func (t *meters) record(ctx context.Context, d Metric, n float64, v labels) {
@@ -151,9 +153,6 @@ func seconds(from, to time.Time) float64 { return max(to.Sub(from).Seconds(), 0)
 // claimed records that a worker has a run in memory.
 func (t *meters) claimed(r *observe.Run) {
 	v := labels{workflow: r.Workflow}
-	if r.Recoveries > 0 {
-		t.add(context.Background(), recoveries, labels{workflow: r.Workflow, queue: r.Queue})
-	}
 	if len(r.Log) > 1 {
 		t.add(context.Background(), replays, v)
 		t.record(context.Background(), replayDuration, r.Replay.Seconds(), v)
@@ -164,12 +163,17 @@ func (t *meters) committed(r *run, c *observe.Commit) {
 	v := labels{workflow: r.workflow}
 	t.add(context.Background(), commits, v)
 	t.record(context.Background(), commitDuration, seconds(c.Made, c.Confirmed), v)
+	if c.Progress && r.recoveries > 0 {
+		t.count(context.Background(), recoveries, r.recoveries, labels{workflow: r.workflow, queue: r.queue})
+		r.recoveries = 0
+	}
 }
 
 // event records the metrics of an event that follows the state of the log before it.
 func (t *meters) event(ctx context.Context, r *run, e *event.Event) {
 	switch state := &r.state; e.Type {
 	case event.RunStarted:
+		t.size(ctx, r, "input", r.input)
 		if r.helper {
 			return
 		}
@@ -190,19 +194,19 @@ func (t *meters) event(ctx context.Context, r *run, e *event.Event) {
 		}
 	case event.StepCompleted:
 		t.attempt(ctx, r, state.Open(e.Ref), e, attemptOutcomes[e.Type], "")
-		t.size(ctx, r, "step_result", e)
+		t.size(ctx, r, "step_result", len(e.Payload))
 	case event.StepRetrying, event.StepFailed:
 		t.attempt(ctx, r, state.Open(e.Ref), e, attemptOutcomes[e.Type], errorType(e.Failure))
 	case event.WaitCompleted:
 		if o := state.Open(e.Ref); e.Outcome == event.OutcomeDue && !o.Due.IsZero() {
 			t.record(ctx, timerLateness, seconds(o.Due, e.Time), labels{workflow: r.workflow})
 		}
-	case event.RunCreated, event.InputReceived:
-		t.size(ctx, r, "input", e)
+	case event.InputReceived:
+		t.size(ctx, r, "input", len(e.Payload))
 	case event.StepCreated:
-		t.size(ctx, r, "argument", e)
+		t.size(ctx, r, "argument", len(e.Payload))
 	case event.MessageReceived:
-		t.size(ctx, r, "message", e)
+		t.size(ctx, r, "message", len(e.Payload))
 		t.message(ctx, consumedMessages, "receive", e)
 	case event.MessageSent:
 		t.message(ctx, sentMessages, "send", e)
@@ -210,7 +214,8 @@ func (t *meters) event(ctx context.Context, r *run, e *event.Event) {
 }
 
 func (t *meters) ended(ctx context.Context, r *run, e *event.Event) {
-	t.size(ctx, r, "result", e)
+	t.size(ctx, r, "input", r.input) // its code has not begun
+	t.size(ctx, r, "result", len(e.Payload))
 	t.record(ctx, logLength, float64(e.Seq), labels{workflow: r.workflow})
 	if r.helper {
 		return
@@ -246,9 +251,9 @@ func (t *meters) attempt(ctx context.Context, r *run, o *event.Open, e *event.Ev
 	t.add(ctx, stepAttempts, v)
 }
 
-func (t *meters) size(ctx context.Context, r *run, what string, e *event.Event) {
-	if len(e.Payload) > 0 {
-		t.record(ctx, payloadSize, float64(len(e.Payload)), labels{workflow: r.workflow, payload: what})
+func (t *meters) size(ctx context.Context, r *run, what string, bytes int) {
+	if bytes > 0 {
+		t.record(ctx, payloadSize, float64(bytes), labels{workflow: r.workflow, payload: what})
 	}
 }
 

@@ -241,5 +241,42 @@ func everything(t *testing.T, provider *metric.MeterProvider) {
 		{Seq: 3, Type: event.RunCompleted, Time: time.Now()},
 	}})
 	// The run of a worker that has died.
-	o.Run(observe.Run{ID: good.ID(), Workflow: order.Name(), Queue: "default", Recoveries: 1, Log: log[:len(log)-1], Replay: time.Millisecond})
+	o.Run(observe.Run{ID: good.ID(), Workflow: order.Name(), Queue: "default", Recoveries: 1, Log: log[:len(log)-1], Replay: time.Millisecond}).
+		Committed(observe.Commit{Events: log[len(log)-1:], Progress: true})
+}
+
+// TestOPS4_ACauseIsCountedOnceHoweverOftenItsRunIsClaimed proves that the input and the recoveries of
+// a run that is claimed several times before it makes progress count once.
+func TestOPS4_ACauseIsCountedOnceHoweverOftenItsRunIsClaimed(t *testing.T) {
+	provider, target := scraped(t)
+	o := otelflow.New(otelflow.Config{MeterProvider: provider})
+	id, now := event.NewRunID(time.Now(), 0), time.Now()
+	log := []event.Event{
+		{Seq: 1, Type: event.RunCreated, Time: now, Payload: []byte("123"), Spec: &event.Spec{Workflow: "w"}},
+		{Seq: 2, Type: event.RunStarted, Time: now},
+		{Seq: 3, Type: event.StepCreated, Time: now, Name: "s"},
+		{Seq: 4, Type: event.StepStarted, Time: now, Ref: 3, Attempt: 1},
+		{Seq: 5, Type: event.StepCompleted, Time: now, Ref: 3, Attempt: 1},
+		{Seq: 6, Type: event.RunCompleted, Time: now},
+	}
+	claim := func(n, recoveries int) observe.RunObserver {
+		return o.Run(observe.Run{ID: id, Workflow: "w", Queue: "q", Recoveries: recoveries, Log: log[:n]})
+	}
+	claim(1, 0) // is given back before its code begins
+	claim(1, 0)
+	claim(1, 0).Committed(observe.Commit{Events: log[1:4]})
+	claim(4, 1) // the worker has died
+	claim(4, 1)
+	claim(4, 2) // another worker has died
+	claim(4, 2).Committed(observe.Commit{Events: log[4:5], Progress: true})
+	claim(5, 0).Committed(observe.Commit{Events: log[5:], Progress: true})
+	for name, want := range map[string]string{
+		"flowgen_recoveries_total":         `flowgen_recoveries_total{queue="q",workflow="w"} 2`,
+		"flowgen_payload_size_bytes_count": `flowgen_payload_size_bytes_count{payload="input",workflow="w"} 1`,
+		"flowgen_payload_size_bytes_sum":   `flowgen_payload_size_bytes_sum{payload="input",workflow="w"} 3`,
+	} {
+		if got := series(t, target, name); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("%s: got %q, want %s", name, got, want)
+		}
+	}
 }

@@ -71,10 +71,11 @@ type Telemetry struct {
 	tracer trace.Tracer
 	traces bool // whether spans are exported
 
-	mu    sync.Mutex
-	store store.Store // of the last worker
-	omits sync.Once   // logs the first attribute that is omitted
-	known sync.Map    // weak pointers to the spans of the runs in memory, by attemptOf
+	mu     sync.Mutex
+	store  store.Store // of the last worker
+	omits  sync.Once   // logs the first attribute that is omitted
+	unread unreadRuns
+	known  sync.Map // weak pointers to the spans of the runs in memory, by attemptOf
 
 	workers sync.Map // the functions that return the gauges of the workers
 }
@@ -161,9 +162,6 @@ func (t *Telemetry) Run(r observe.Run) observe.RunObserver {
 			return nil
 		}
 	}
-	if len(r.Log) == 1 { // created by a client, which commits nothing else
-		t.meters.size(context.Background(), o, "input", &r.Log[0])
-	}
 	if o.spans != nil {
 		o.spans.quiet, o.spans.inherited = false, len(r.Log)
 	}
@@ -178,6 +176,8 @@ type run struct {
 	workflow, queue string
 	helper          bool // whether the run serves another run, so that no metric of runs counts it
 	state           event.LogState
+	recoveries      int                  // number of workers that have died with the run and are not counted
+	input           int                  // size of the input, until the code begins
 	mayBegin        time.Time            // when the code of the run could begin
 	began           map[uint64]time.Time // when the running attempt of a step has started, by step
 	spans           *spans               // nil if the run has no spans
@@ -185,7 +185,7 @@ type run struct {
 
 func (t *Telemetry) run(r *observe.Run) *run {
 	o := &run{
-		Telemetry: t, id: r.ID, workflowID: r.WorkflowID, helper: event.Helper(r.Workflow),
+		Telemetry: t, id: r.ID, workflowID: r.WorkflowID, helper: event.Helper(r.Workflow), recoveries: r.Recoveries,
 		workflow: r.Workflow, queue: r.Queue, began: map[uint64]time.Time{},
 	}
 	if t.traces && (!o.helper || event.IsStepRun(r.Workflow)) {
@@ -204,7 +204,7 @@ func (r *run) Committed(c observe.Commit) {
 			return
 		}
 		if e.Type.Terminal() && r.spans != nil && r.spans.inherited > 1 {
-			r.exportAgain(r.id, r.spans.inherited)
+			r.exportInherited(r.id, unreadRun{events: r.spans.inherited, ended: e.Time})
 		}
 	}
 }
@@ -237,10 +237,12 @@ func (r *run) follow(e *event.Event) bool {
 	}
 	switch e.Type {
 	case event.RunCreated:
-		r.mayBegin = e.Time
+		r.mayBegin, r.input = e.Time, len(e.Payload)
 		if e.Spec.StartAt.After(e.Time) {
 			r.mayBegin = e.Spec.StartAt
 		}
+	case event.RunStarted:
+		r.input = 0
 	case event.RunReleased, event.RunResumed:
 		r.mayBegin = e.Time
 	case event.StepStarted:

@@ -68,6 +68,9 @@ type Commit struct {
 	// Made is when the commit was made, and Confirmed is when the worker received the answer of the
 	// store.
 	Made, Confirmed time.Time
+	// Progress reports that the commit counts as progress of the run, so that Run.Recoveries of the
+	// next claim counts from 0.
+	Progress bool
 }
 
 // Worker is a worker that has started.

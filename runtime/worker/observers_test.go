@@ -127,6 +127,9 @@ func TestOPS4_ObserversReceiveEachCommittedEventOnceAcrossWorkers(t *testing.T) 
 				if c.Bytes <= 0 || c.LogBytes < c.Bytes || c.Confirmed.Before(c.Made) || c.Made.IsZero() {
 					t.Errorf("commit of %d bytes in a log of %d, made at %v and confirmed at %v", c.Bytes, c.LogBytes, c.Made, c.Confirmed)
 				}
+				if want := len(flowtest.Filter(c.Events, event.StepCompleted, event.MessageReceived, event.RunCompleted)) > 0; c.Progress != want {
+					t.Errorf("commit of %d events beginning with %s: progress is %t, want %t", len(c.Events), c.Events[0].Type, c.Progress, want)
+				}
 			}
 		}
 	})

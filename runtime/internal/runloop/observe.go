@@ -29,6 +29,7 @@ func (s *State) observed(c *Commit) *observe.Commit {
 	events := slices.Clone(logged(s.unsaved[:c.events]))
 	return &observe.Commit{
 		Events: events, Bytes: len(c.Req.Frame), LogBytes: s.logBytes + len(c.Req.Frame), Made: c.made, Confirmed: s.moment.Now,
+		Progress: c.Req.Progress,
 	}
 }
 
