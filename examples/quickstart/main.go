@@ -7,7 +7,7 @@
 //
 // Without the tag, the run is kept in memory, because the first build of SQLite takes half a minute.
 //
-// See orders.go for the workflow.
+// See orders/orders.go for the workflow.
 package main
 
 import (
@@ -19,12 +19,10 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/examples/quickstart/orders"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -99,78 +97,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	// A crash of a worker on another machine is detected after ClaimExpiry. On the same machine
 	// with a store in a file, it is detected immediately.
 	w := worker.New(client, worker.Config{Heartbeat: time.Second, ClaimExpiry: 5 * time.Second})
-	Register(w, &shop{effects: o.effects})
+	orders.Register(w, &orders.Shop{Effects: o.effects})
 	ctx, cancel := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- w.Run(ctx) }()
 
-	followed := follow(ctx, client, o.order, out)
+	followed := orders.Follow(ctx, client, o.order, out)
 	cancel()
 	return errors.Join(followed, <-worked)
-}
-
-// follow starts the run, approves it when the run waits for the approval, and prints its events.
-func follow(ctx context.Context, client *workflow.Client, orderID string, out io.Writer) error {
-	order := Order{ID: orderID, Cents: 4990, Items: []string{"lamp", "desk", "chair"}}
-	// An order has at most one run. After a restart, Start finds the existing run, which may be
-	// active or completed.
-	run, err := Fulfil.Start(ctx, client, order, workflow.WithID(order.ID),
-		workflow.WithIDPolicy(workflow.IDPolicy{Finished: workflow.AllowFinishedAfterFailure}))
-	line := newTimeline(out)
-	var done *workflow.FinishedRunError
-	switch {
-	case errors.As(err, &done):
-		run = Fulfil.Get(client, done.Run)
-		line.header(run.ID(), fmt.Sprintf("has completed before: this is its log; try another -order than %s", orderID))
-	case err != nil:
-		return err
-	case run.Created():
-		line.header(run.ID(), "started")
-	default:
-		line.header(run.ID(), "found where an earlier process left it: carrying on")
-	}
-	for e, err := range run.Events(ctx) {
-		if err != nil {
-			return err
-		}
-		line.print(e)
-		if e.Type == event.WaitCreated && e.Wait == event.WaitMessage {
-			// This simulates a click on "approve". Because of the key, a second click or a restart
-			// of this program sends the same message.
-			if err := Approval.Send(ctx, run, "ann", workflow.IdempotencyKey("click-1")); err != nil && !errors.Is(err, workflow.ErrRunTerminal) {
-				return err
-			}
-		}
-	}
-	receipt, err := run.Result(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "run %s completed: %s, %d boxes, %s, approved by %s\n",
-		run.ID(), receipt.Payment, len(receipt.Boxes), receipt.Tracking, receipt.Approved)
-	return err
-}
-
-// shop contains the dependencies of the steps.
-type shop struct {
-	effects string // path of the file in which executions are recorded
-	mu      sync.Mutex
-}
-
-// effect records the execution of a step in the effects file.
-func (s *shop) effect(ctx context.Context) {
-	call, _ := step.Current(ctx)
-	if s.effects == "" {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, err := os.OpenFile(s.effects, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err == nil {
-		_, err = fmt.Fprintf(f, "%s %d\n", call.Step, call.Attempt)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		panic(fmt.Sprintf("write effects: %v", err))
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
+
+	_ "github.com/flowgen/flowgen/redisstore"
 )
 
 func TestQuickstart_FulfilsAnOrderOnceOnRedis(t *testing.T) {

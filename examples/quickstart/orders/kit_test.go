@@ -1,4 +1,4 @@
-package main
+package orders
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 func setupFulfil(env *workflowtest.Env) {
-	Register(env, &shop{})
+	Register(env, &Shop{})
 	env.At(time.Hour, func(ctx context.Context) {
 		err := Approval.Send(ctx, env.Run(), "ann", workflow.IdempotencyKey("click-1"))
 		if err != nil && !errors.Is(err, workflow.ErrRunTerminal) {

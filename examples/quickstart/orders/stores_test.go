@@ -1,4 +1,4 @@
-package main
+package orders
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 
 	_ "github.com/flowgen/flowgen/redisstore"
+	_ "github.com/flowgen/flowgen/sqlitestore"
 )
 
 func TestFulfil_SurvivesCrashesOnSQLiteAndRedis(t *testing.T) {
 	setup := func(env *workflowtest.Env) {
-		Register(env, &shop{})
+		Register(env, &Shop{})
 		env.At(5*time.Millisecond, func(ctx context.Context) {
 			if err := Approval.Send(ctx, env.Run(), "ann", workflow.IdempotencyKey("click-1")); err != nil && ctx.Err() == nil {
 				panic(err)

@@ -1,4 +1,5 @@
-package main
+// Package orders contains the workflow of the quickstart. Other examples execute it in other ways.
+package orders
 
 import (
 	"context"
@@ -58,7 +59,7 @@ func fulfil(ctx workflow.Context, order Order) (Receipt, error) {
 // charge debits the customer.
 //
 //flow:step timeout=10s
-func (s *shop) charge(ctx context.Context, orderID string, cents int64) (string, error) {
+func (s *Shop) charge(ctx context.Context, orderID string, cents int64) (string, error) {
 	s.effect(ctx) // A real bank would use step.IdempotencyKey(ctx) to detect a repeated debit.
 	return fmt.Sprintf("%d.%02d paid for %s", cents/100, cents%100, orderID), nil
 }
@@ -66,7 +67,7 @@ func (s *shop) charge(ctx context.Context, orderID string, cents int64) (string,
 // pack puts an item into a box.
 //
 //flow:step
-func (s *shop) pack(ctx context.Context, item string) (string, error) {
+func (s *Shop) pack(ctx context.Context, item string) (string, error) {
 	s.effect(ctx)
 	return "box with " + item, nil
 }
@@ -74,7 +75,7 @@ func (s *shop) pack(ctx context.Context, item string) (string, error) {
 // ship passes the boxes to the parcel service. The service fails for the first two attempts.
 //
 //flow:step retries=9 backoff=constant(200ms)
-func (s *shop) ship(ctx context.Context, orderID string, boxes []string) (string, error) {
+func (s *Shop) ship(ctx context.Context, orderID string, boxes []string) (string, error) {
 	s.effect(ctx)
 	if step.Attempt(ctx) < 3 {
 		return "", errors.New("parcel service is down")
