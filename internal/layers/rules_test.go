@@ -53,6 +53,7 @@ var rules = []rule{
 	// Package replay uses go-cmp to describe the difference if a run does not match its code.
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
 	{packages: "runtime/internal/permits", module: []string{"runtime/event", "runtime/store"}, external: none},
+	{packages: "runtime/internal/deploy", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/limit", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none, required: true},
 	{packages: "runtime/schedule", module: []string{"runtime/event", "internal/cron"}, external: none, required: true},
 	{packages: "runtime/internal/effects", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none},

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 )
 
@@ -145,12 +146,19 @@ var spaces = map[string]func(key string, value []byte) error{
 	CatalogSpace: func(name string, value []byte) error { _, err := unpackCatalog(name, value); return err },
 	JournalSpace: func(id string, value []byte) error { _, err := unpackJournal(id, value); return err },
 	AlertSpace:   func(string, []byte) error { return nil }, // a worker replaces an entry that it cannot read
+	DeploySpace: func(_ string, value []byte) error {
+		return json.Unmarshal(value, &struct{ Builds []struct{ ID string } }{})
+	},
 }
 
 // AlertSpace is the space of the entries by which workers agree on the one that searches for
 // conditions to report, see package alert. The workers of a rolling deployment that have different
 // rules have an entry each.
 const AlertSpace = "alerts"
+
+// DeploySpace is the space of the entry that records the builds of workers and the distribution of
+// new runs over them. See ops.Client.Deploys.
+const DeploySpace = "deploys"
 
 // Damage returns an error if the entry cannot be decoded. An entry of an unknown space may have
 // been written by a newer release, so it is not damaged unless the name of the space is invalid.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/environ"
 	"github.com/flowgen/flowgen/runtime/alert"
+	"github.com/flowgen/flowgen/runtime/internal/deploy"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/observe"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -84,6 +86,11 @@ type Config struct {
 	// Name identifies the worker for operators. The default consists of the host name and the
 	// process ID.
 	Name string `env:"FLOWGEN_WORKER_NAME"`
+	// Build names the build of the program: 1 to 64 letters, digits or . _ - +, for example the tag
+	// of its image. Runs record it and operators manage deployments by it; see ops.Client.Deploys.
+	// The default is the beginning of the hash of the commit from which the program was built, or
+	// of a hash of the program.
+	Build string `env:"FLOWGEN_WORKER_BUILD"`
 }
 
 // ConfigFromEnv returns the configuration in the FLOWGEN_WORKER_* environment variables, which the
@@ -95,21 +102,36 @@ func ConfigFromEnv() (Config, error) {
 	if err := environ.Load(&c); err != nil {
 		return Config{}, err
 	}
-	if d := c.withDefaults(nil); d.check() != nil {
+	d := c.withDefaults(nil)
+	if err := d.checkExpiry(); err != nil {
 		return Config{}, &store.VariableError{
 			Name: "FLOWGEN_WORKER_CLAIM_EXPIRY", Value: d.ClaimExpiry.String(), What: fmt.Sprintf("is %v while FLOWGEN_WORKER_HEARTBEAT is %v", d.ClaimExpiry, d.Heartbeat),
-			Want: "at least twice the heartbeat", Err: d.check(),
+			Want: "at least twice the heartbeat", Err: err,
+		}
+	}
+	if err := d.checkBuild(); err != nil {
+		return Config{}, &store.VariableError{
+			Name: "FLOWGEN_WORKER_BUILD", Value: d.Build, What: "is not the name of a build", Want: fmt.Sprintf("1 to %d letters, digits or . _ - +", deploy.MaxID), Err: err,
 		}
 	}
 	return c, nil
 }
 
 // check returns an error if a field is out of range.
-func (c Config) check() error {
+func (c Config) check() error { return cmp.Or(c.checkExpiry(), c.checkBuild()) }
+
+func (c Config) checkExpiry() error {
 	if c.ClaimExpiry < 2*c.Heartbeat {
 		return fmt.Errorf("ClaimExpiry %v is less than twice Heartbeat %v: a healthy worker would be considered dead", c.ClaimExpiry, c.Heartbeat)
 	}
 	return nil
+}
+
+func (c Config) checkBuild() error {
+	if c.Build == "" {
+		return nil
+	}
+	return deploy.CheckID(c.Build)
 }
 
 func (c Config) withDefaults(client *slog.Logger) Config {

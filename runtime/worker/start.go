@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/internal/deploy"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
@@ -57,6 +58,29 @@ func (w *Worker) describe(ctx context.Context) {
 			if !wait.For(ctx, w.clock, declareAgain) {
 				return
 			}
+		}
+	}
+}
+
+// registerBuild registers the build of the worker in the record of deployments, and repeats it at
+// intervals, so that the record contains when the build was last in use. Runs do not need the
+// record, so the worker does not wait for it.
+func (w *Worker) registerBuild(ctx context.Context) {
+	entries, ok := store.As[store.Entries](w.store)
+	if !ok {
+		return
+	}
+	for {
+		next := deploy.SeenEvery
+		if err := deploy.Seen(ctx, entries, w.build); err != nil {
+			if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
+				return
+			}
+			w.log.Warn("the build cannot be registered yet", "worker", w.cfg.Name, "build", w.build, "error", err)
+			next = declareAgain
+		}
+		if !wait.For(ctx, w.clock, next) {
+			return
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (w *Worker) run(ctx context.Context) error {
 		return errors.New("worker: nothing is registered: call the generated Register function before Run")
 	}
 	if w.fit == "" {
-		w.fit = flow.Fingerprint(w.code)
+		w.fit = flow.Fingerprint(w.code, w.cfg.Build)
 		w.build = flow.BuildOf(w.fit)
 	}
 	w.loop.client.SetBuild(w.build)
@@ -243,6 +243,7 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	}
 	if w.declares {
 		w.work.Go(func() { w.describe(purging) })
+		w.work.Go(func() { w.registerBuild(purging) })
 	}
 	if len(w.cfg.Alerts.Rules) > 0 {
 		w.work.Go(func() { w.alerting.Run(purging) })

@@ -192,20 +192,33 @@ var executableSum = sync.OnceValue(func() []byte {
 })
 
 // Fingerprint identifies the code of a worker, so that a run that one worker has blocked is retried
-// by workers with other fingerprints. Its beginning, which BuildOf returns, is the Revision of the
-// program if there is one.
-func Fingerprint(r *Registry) string {
+// by workers with other fingerprints. build is the name of the build from the configuration of the
+// worker. If it is empty, the build is the Revision of the program, or otherwise a hash of the
+// program. BuildOf returns the build.
+func Fingerprint(r *Registry, build string) string {
 	h := sha256.New()
 	h.Write(executableSum())
 	for _, line := range r.Code() {
 		_, _ = io.WriteString(h, line+"\n")
 	}
 	sum := hex.EncodeToString(h.Sum(nil)[:12])
+	if build != "" {
+		return build + buildEnd + sum
+	}
 	if revision := Revision(); revision != "" {
 		return revision + sum[:buildLength]
 	}
 	return sum
 }
 
+// buildEnd separates the name of a build from the hash in a fingerprint. Names of builds and hashes
+// do not contain it.
+const buildEnd = "@"
+
 // BuildOf returns the build of a worker with this fingerprint.
-func BuildOf(fingerprint string) string { return fingerprint[:min(len(fingerprint), buildLength)] }
+func BuildOf(fingerprint string) string {
+	if build, _, named := strings.Cut(fingerprint, buildEnd); named {
+		return build
+	}
+	return fingerprint[:min(len(fingerprint), buildLength)]
+}

@@ -1,0 +1,23 @@
+package flow
+
+import "testing"
+
+func TestOPS10_BuildOf_ReturnsTheBuildOfEachFormOfFingerprint(t *testing.T) {
+	registry := &Registry{}
+	named, plain := Fingerprint(registry, "v1.2"), Fingerprint(registry, "")
+	tests := map[string]struct{ fingerprint, want string }{
+		"configured name":   {named, "v1.2"},
+		"long name":         {Fingerprint(registry, "release-2026-11-30"), "release-2026-11-30"},
+		"no name":           {plain, plain[:buildLength]},
+		"earlier release":   {"0123456789abcdef01234567", "0123456789ab"},
+		"shorter than that": {"v1", "v1"},
+	}
+	for name, tt := range tests {
+		if got := BuildOf(tt.fingerprint); got != tt.want {
+			t.Errorf("%s: got build %q of %q, want %q", name, got, tt.fingerprint, tt.want)
+		}
+	}
+	if named == Fingerprint(registry, "v1.3") {
+		t.Error("two builds with different names have the same fingerprint")
+	}
+}
