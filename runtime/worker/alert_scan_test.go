@@ -2,12 +2,16 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/alert"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -31,6 +35,20 @@ func scanned(w *flowtest.World, r *receiver) alert.Alert {
 		w.T.Errorf("alerts: got %+v, want one", r.got())
 	}
 	return r.got()[0]
+}
+
+// lastScan returns the time at which the last scan began.
+func lastScan(w *flowtest.World) (at time.Time) {
+	w.T.Helper()
+	entries, _ := store.As[store.Entries](w.Store)
+	found, err := entries.Entries(w.Ctx, store.EntryQuery{Space: store.AlertSpace, Limit: 1})
+	flowtest.Order(w.T, err)
+	for i := range found {
+		var turn struct{ At time.Time }
+		flowtest.Order(w.T, json.Unmarshal(found[i].Value, &turn))
+		at = turn.At
+	}
+	return at
 }
 
 // onVirtualMemory executes a test on a store whose requests take no time, because passes moves the
@@ -62,6 +80,75 @@ func TestOPS9_ARunThatNoWorkerServesIsReported(t *testing.T) {
 		run := flowtest.Start(w, failing, 1)
 		if got := scanned(w, r); got.Condition != alert.Unserved || got.Run != run.ID() || got.Workflow != "test.failing" || got.Queue != "default" {
 			t.Errorf("alert: got %+v, want %s as unserved", got, run.ID())
+		}
+	})
+}
+
+// waited checks that an alert arrives about a run that has waited since it was woken, which is now.
+func waited(w *flowtest.World, run workflow.RunID) {
+	w.T.Helper()
+	r, woken := &receiver{}, w.Clock.Now()
+	w.Work(worker.Config{Alerts: reports(r, alert.Unserved, alert.Stuck)}, flowtest.Echoes)
+	got := scanned(w, r)
+	_, text, _ := strings.Cut(got.Message, "a run has waited since ")
+	text, _, _ = strings.Cut(text, ",")
+	since, err := time.Parse(time.RFC3339, text)
+	if err != nil || got.Run != run || since.Before(woken.Truncate(time.Second)) || got.Time.Sub(woken) < alert.DefaultAfter {
+		w.T.Errorf("alert: got %+v, want %s after %v from %v", got, run, alert.DefaultAfter, woken)
+	}
+}
+
+func TestOPS9_ARunThatAMessageWakesHasNotWaitedForAWorkerBefore(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		one := w.Work(worker.Config{}, flowtest.Parks)
+		run := flowtest.Start(w, flowtest.Parker, "x")
+		w.ReachWaiting(run)
+		one.Stop()
+		w.Clock.Advance(24 * time.Hour)
+		if err := flowtest.Wake.Send(w.Ctx, run, "up"); err != nil {
+			t.Fatal(err)
+		}
+		waited(w, run.ID())
+	})
+}
+
+func TestOPS9_AStartThatFollowsAnotherRunHasNotWaitedForAWorkerBefore(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		first := flowtest.Start(w, failing, 1, workflow.WithID("a"))
+		second := flowtest.Start(w, failing, 2, workflow.WithID("a"), workflow.WithIDPolicy(workflow.IDPolicy{Active: workflow.QueueActive}))
+		w.Clock.Advance(24 * time.Hour)
+		if err := ops.New(w.Client).Terminate(w.Ctx, first.ID(), ""); err != nil {
+			t.Fatal(err)
+		}
+		waited(w, second.ID())
+	})
+}
+
+func TestOPS9_AStepOfAPausedRunIsNotRetried(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		slow := flowtest.AStep[int, int]("slowly", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1_000_000, Initial: time.Minute, Max: time.Minute}})
+		w.Work(worker.Config{Alerts: reports(r, alert.Retrying)}, slow.As(func(context.Context, int) (int, error) { return 0, errors.New("busy") }),
+			flowtest.As(failing, func(ctx workflow.Context, n int) (int, error) { return slow.Call(ctx, n) }))
+		run := flowtest.Start(w, failing, 1)
+		w.Reach(run, event.StepRetrying, 1)
+		if err := run.Pause(w.Ctx); err != nil {
+			t.Fatal(err)
+		}
+		w.Status(run, workflow.StatusPaused)
+		late := w.Clock.Now().Add(2 * alert.DefaultAfter)
+		for range 2 { // the first one ends before the second one begins
+			passes(w, "a scan", func() bool { return lastScan(w).After(late) })
+			late = lastScan(w)
+		}
+		if early := alertRuns(w); len(early) > 0 {
+			t.Errorf("alerts about the paused run: got %q, want none", early)
+		}
+		if err := run.Resume(w.Ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := scanned(w, r); got.Run != run.ID() {
+			t.Errorf("alert: got %+v, want the retries of %s", got, run.ID())
 		}
 	})
 }
@@ -111,12 +198,7 @@ func TestOPS9_AFailureThatAWorkerWithoutRulesRecordsIsFoundByTheScan(t *testing.
 		r := &receiver{}
 		w.Work(worker.Config{}, flowtest.As(failing, failsWith("no order %d"))) // the old release of a rolling deployment
 		w.Work(worker.Config{Alerts: reports(r, alert.Failed)}, flowtest.Echoes)
-		entries, _ := store.As[store.Entries](w.Store)
-		passes(w, "the first scan", func() bool { // it examines the two minutes before it, and the next ones the time since
-			found, err := entries.Entries(w.Ctx, store.EntryQuery{Space: store.AlertSpace, Limit: 1})
-			flowtest.Order(w.T, err)
-			return len(found) > 0
-		})
+		passes(w, "the first scan", func() bool { return !lastScan(w).IsZero() }) // it examines the two minutes before it, and the next ones the time since
 		run := flowtest.Start(w, failing, 1)
 		flowtest.Failure(w, run)
 		if got := scanned(w, r); got.Condition != alert.Failed || got.Run != run.ID() || got.Message != "no order 1" {

@@ -15,7 +15,7 @@ import (
 // groups reports blocked runs, runs with a step that is retried for long, and failed runs that were
 // ended by a worker without these rules. It reads the failure groups of the store. It reads runs
 // only if a group has no alert in this window.
-func (s *scan) groups(ctx context.Context) error {
+func (s *scan) groups(ctx context.Context, _ *turn) error {
 	kinds := map[store.FailureKind][]*alert.Rule{
 		store.FailureKindFailed:   s.with(alert.Failed, alert.Poisoned),
 		store.FailureKindBlocked:  s.with(alert.Blocked),
@@ -131,10 +131,10 @@ func (s *scan) lastEvent(ctx context.Context, run *store.Record) (*event.Event, 
 	return &f.Events[len(f.Events)-1], nil
 }
 
-// failing returns the step of a run that is being retried, or nil if there is none. A log that is
-// too long is not read.
+// failing returns the step of a run that is being retried, or nil if there is none. The steps of a
+// paused run are not retried. A log that is too long is not read.
 func (s *scan) failing(ctx context.Context, run *store.Record) (*event.Open, error) {
-	if run.N > scanFrames {
+	if run.N > scanFrames || run.Status == event.StatusPaused {
 		return nil, nil
 	}
 	got, err := s.Store.Load(ctx, []store.Load{{Run: run.Run}})

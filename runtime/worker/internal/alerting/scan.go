@@ -42,6 +42,8 @@ type turn struct {
 	// Idle contains the schedules that no worker executes, with the time of the scan that has found
 	// them first.
 	Idle map[string]time.Time `json:"idle,omitempty"`
+	// Waits contains the run that waits for a worker, by queue and workflow. See waiting.
+	Waits map[string]waiting `json:"waits,omitempty"`
 }
 
 // Run scans until ctx ends.
@@ -74,7 +76,7 @@ func (a *Alerting) Scan(ctx context.Context) error {
 	if now.Sub(last.At) < scanEvery*3/4 && now.After(last.At) {
 		return nil
 	}
-	next := turn{At: now, Worker: a.Worker, Rules: key, Missed: last.Missed, Idle: last.Idle}
+	next := turn{At: now, Worker: a.Worker, Rules: key, Missed: last.Missed, Idle: last.Idle, Waits: last.Waits}
 	mine, err := a.take(ctx, entries, old, &next)
 	if errors.Is(err, store.ErrEntryChanged) {
 		return nil // another worker scans
@@ -89,7 +91,7 @@ func (a *Alerting) Scan(ctx context.Context) error {
 	if err := s.all(ctx, &next); err != nil {
 		return err
 	}
-	if !maps.Equal(next.Missed, last.Missed) || !maps.Equal(next.Idle, last.Idle) { // written after the alerts, so that a crash reports a missed tick again
+	if !maps.Equal(next.Missed, last.Missed) || !maps.Equal(next.Idle, last.Idle) || !maps.Equal(next.Waits, last.Waits) { // written after the alerts, so that a crash reports a missed tick again
 		_, err = a.take(ctx, entries, mine, &next)
 	}
 	return err
@@ -126,8 +128,8 @@ type scan struct {
 // all searches for all conditions. An error in one search does not prevent the others.
 func (s *scan) all(ctx context.Context, t *turn) error {
 	var failed error
-	for _, look := range []func(context.Context) error{s.groups, s.queues, func(ctx context.Context) error { return s.schedules(ctx, t) }, s.doctor} {
-		if err := look(ctx); err != nil {
+	for _, look := range []func(context.Context, *turn) error{s.groups, s.queues, s.schedules, s.doctor} {
+		if err := look(ctx, t); err != nil {
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -168,37 +170,6 @@ func (s *scan) create(ctx context.Context, a effects.Alert) error {
 	}
 	if err != nil {
 		return fmt.Errorf("create alert %s: %w", a.Run, err)
-	}
-	return nil
-}
-
-// queues reports runs that wait for a worker.
-func (s *scan) queues(ctx context.Context) error {
-	rules := s.with(alert.Unserved, alert.Stuck)
-	if len(rules) == 0 {
-		return nil
-	}
-	fleet, err := s.ops.Fleet(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range fleet.Queues {
-		q := &fleet.Queues[i]
-		c, what := alert.Stuck, fmt.Sprintf("a run has waited since %s for one of the %d workers that serve it", q.Oldest.UTC().Format(time.RFC3339), q.Workers)
-		if q.Workers == 0 {
-			c, what = alert.Unserved, fmt.Sprintf("a run has waited since %s, and no worker serves queue %s and workflow %s", q.Oldest.UTC().Format(time.RFC3339), q.Queue, q.Workflow)
-		}
-		for _, r := range rules {
-			if q.OldestRun == "" || !r.Has(c) || s.now.Sub(q.Oldest) < r.Patience() || !r.Filter.Serves(store.Route{Queue: q.Queue, Workflow: q.Workflow}) {
-				continue
-			}
-			err := s.create(ctx, s.alert(r, c, s.now, string(c)+":"+q.Queue+"/"+q.Workflow, alert.Alert{
-				Workflow: q.Workflow, Queue: q.Queue, Run: q.OldestRun, Message: what, Link: s.Config.RunLink(q.OldestRun),
-			}, nil))
-			if err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
@@ -251,7 +222,7 @@ func (s *scan) schedules(ctx context.Context, t *turn) error {
 }
 
 // doctor reports the findings of the doctor of the store.
-func (s *scan) doctor(ctx context.Context) error {
+func (s *scan) doctor(ctx context.Context, _ *turn) error {
 	rules := s.with(alert.Doctor)
 	doctor, ok := store.As[store.Doctor](s.Store)
 	if len(rules) == 0 || !ok {
