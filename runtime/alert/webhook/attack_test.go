@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,13 +27,14 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-var attackRuns = flag.Int("alert.runs", 120, "number of failing runs in the test with killed workers and restarts of Redis")
+var attackRuns = flag.Int("alert.runs", 120, "number of failing runs in the tests that kill workers and servers")
 
 const (
 	attackGroups  = 10
 	attackWorkers = 3
 	workerStore   = "ALERT_TEST_STORE"
 	workerHook    = "ALERT_TEST_HOOK"
+	workerPace    = "ALERT_TEST_PACE" // time between the failures of two runs
 	attackWindow  = time.Minute
 	patience      = 5 * time.Minute
 )
@@ -57,13 +59,17 @@ func workerProcess() error {
 	if err != nil {
 		return err
 	}
+	pace, err := time.ParseDuration(os.Getenv(workerPace))
+	if err != nil {
+		return err
+	}
 	cfg := alert.Config{
 		Rules:   []alert.Rule{{Name: "failures", Conditions: []alert.Condition{alert.Failed}, Window: attackWindow, Target: "ops"}},
 		Targets: map[string]alert.Target{"ops": &webhook.Webhook{URL: os.Getenv(workerHook), Secret: secret, AllowPrivate: true, Timeout: 500 * time.Millisecond}},
 	}
 	w := worker.New(workflow.NewClient(st, workflow.ClientConfig{}), worker.Config{Alerts: cfg, Heartbeat: 300 * time.Millisecond, ClaimExpiry: time.Second, Recoveries: 1000})
 	shim.BindWorkflow(w, failing, func(ctx workflow.Context, n int) (int, error) {
-		if err := workflow.Sleep(ctx, time.Duration(n)*40*time.Millisecond); err != nil {
+		if err := workflow.Sleep(ctx, time.Duration(n)*pace); err != nil {
 			return 0, err
 		}
 		return 0, errors.New("no " + groupName(n))
@@ -108,10 +114,10 @@ func (u *unreliable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // startWorker starts a worker process, and returns a function that kills it.
-func startWorker(t *testing.T, st, hook string) (kill func()) {
+func startWorker(t *testing.T, st, hook string, pace time.Duration) (kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), workerStore+"="+st, workerHook+"="+hook)
+	cmd.Env = append(os.Environ(), workerStore+"="+st, workerHook+"="+hook, workerPace+"="+pace.String())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,22 +128,58 @@ func startWorker(t *testing.T, st, hook string) (kill func()) {
 }
 
 // TestOPS9_EachGroupIsAlertedOncePerWindowWhateverIsKilled kills workers and restarts Redis while
-// runs fail and a receiver loses alerts. It compares the accepted alerts with the logs of all runs.
+// runs fail and a receiver loses alerts.
 func TestOPS9_EachGroupIsAlertedOncePerWindowWhateverIsKilled(t *testing.T) {
-	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	attack(t, server.URL(), 40*time.Millisecond, func(context.Context) {
+		server.Kill()
+		server.Restart(t)
+	})
+}
+
+// TestOPS9_EachGroupIsAlertedOncePerWindowWhileMastersFailOver kills workers and masters of a
+// cluster, whose replicas are promoted, while runs in all partitions fail and a receiver loses
+// alerts. The store waits for the replica of each write, so no failover loses one.
+func TestOPS9_EachGroupIsAlertedOncePerWindowWhileMastersFailOver(t *testing.T) {
+	cluster := redistest.StartCluster(t, true)
+	shard := 0
+	attack(t, cluster.URL()+"&wait_replicas=1&wait_timeout=1s&read_timeout=2s&dial_timeout=1s", 120*time.Millisecond, func(ctx context.Context) {
+		master, replica := &cluster.Masters[shard], &cluster.Replicas[shard]
+		shard = (shard + 1) % len(cluster.Masters)
+		(*master).Kill()
+		replicates(ctx, t, *replica, "role:master")
+		(*master).Restart(t)
+		*master, *replica = *replica, *master
+		replicates(ctx, t, *replica, "master_link_status:up")
+	})
+}
+
+// replicates waits until a server reports a state of its replication.
+func replicates(ctx context.Context, t *testing.T, s *redistest.Server, state string) {
+	t.Helper()
+	client := s.Client(t)
+	await(ctx, t, s.Addr+" reports "+state, func() bool {
+		info, err := client.Info(ctx, "replication").Result()
+		return err == nil && strings.Contains(info, state)
+	})
+}
+
+// attack kills workers while runs fail, one run after each pace, and calls harm before every sixth
+// kill, beginning with the second. It compares the accepted alerts with the logs of all runs.
+func attack(t *testing.T, url string, pace time.Duration, harm func(ctx context.Context)) {
 	hook := &unreliable{accepted: map[event.RunID]int{}, alerts: map[event.RunID]alert.Alert{}}
 	server := httptest.NewServer(hook)
 	defer server.Close()
 	kill := make([]func(), attackWorkers)
 	for i := range kill {
-		kill[i] = startWorker(t, redis.URL(), server.URL)
+		kill[i] = startWorker(t, url, server.URL, pace)
 	}
 	defer func() {
 		for _, f := range kill {
 			f()
 		}
 	}()
-	st, err := redisstore.Open(redis.URL())
+	st, err := redisstore.Open(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,16 +192,15 @@ func TestOPS9_EachGroupIsAlertedOncePerWindowWhateverIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kills, restarts := 0, 0
+	kills, harms := 0, 0
 	await(ctx, t, "all runs fail", func() bool {
-		if kills++; kills%6 == 0 {
-			redis.Kill()
-			redis.Restart(t)
-			restarts++
+		if kills++; kills%6 == 2 {
+			harm(ctx)
+			harms++
 		}
 		i := rand.IntN(len(kill))
 		kill[i]()
-		kill[i] = startWorker(t, redis.URL(), server.URL)
+		kill[i] = startWorker(t, url, server.URL, pace)
 		got, err := client.Count(ctx, workflow.Filter{Statuses: []workflow.Status{workflow.StatusFailed}})
 		return err == nil && got.Total() == *attackRuns
 	})
@@ -188,8 +229,8 @@ func TestOPS9_EachGroupIsAlertedOncePerWindowWhateverIsKilled(t *testing.T) {
 			t.Errorf("%s: got %d alerts, want 1", window, n)
 		}
 	}
-	t.Logf("%d failed runs in %d groups and windows, %d kills, %d restarts of Redis: %d alerts accepted, %d of them again with the same ID, %d deliveries refused or unanswered",
-		*attackRuns, len(want), kills, restarts, len(hook.alerts), again, hook.refused)
+	t.Logf("%d failed runs in %d groups and windows, %d kills of workers, %d of servers: %d alerts accepted, %d of them again with the same ID, %d deliveries refused or unanswered",
+		*attackRuns, len(want), kills, harms, len(hook.alerts), again, hook.refused)
 }
 
 // expected returns the IDs of the alerts that the logs of all runs call for.
