@@ -33,8 +33,9 @@ const (
 	// Stuck means that a run has waited for longer than Rule.After for one of the workers that
 	// serve it.
 	Stuck Condition = "stuck"
-	// MissedSchedule means that the tick of a schedule is late by more than Rule.After, or that no
-	// tick can be computed.
+	// MissedSchedule means that the tick of a schedule is late by more than Rule.After, that ticks
+	// were missed because they were later than the schedule's CatchUp, that no tick can be computed,
+	// or that no worker has executed the schedule for Rule.After.
 	MissedSchedule Condition = "missed schedule"
 	// Doctor means that the doctor of the store has reported a failure or a warning.
 	Doctor Condition = "doctor"

@@ -1,11 +1,13 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/alert"
@@ -25,6 +27,7 @@ func scanned(w *flowtest.World, r *receiver) alert.Alert {
 	passes(w, "the alert arrives", func() bool { return len(r.got()) > 0 })
 	for range 150 { // five minutes, in which later scans find the same condition
 		w.Clock.Advance(2 * time.Second)
+		synctest.Wait()
 	}
 	w.StopWorkers()
 	ids := map[workflow.RunID]bool{}
@@ -54,8 +57,7 @@ func lastScan(w *flowtest.World) (at time.Time) {
 // onVirtualMemory executes a test on a store whose requests take no time, because passes moves the
 // clock while workers work: on a slow store their leases would expire.
 func onVirtualMemory(t *testing.T, test func(t *testing.T, w *flowtest.World)) {
-	w := flowtest.NewVirtual(t)
-	test(t, w)
+	synctest.Test(t, func(t *testing.T) { test(t, flowtest.NewVirtual(t)) })
 }
 
 func TestOPS9_AStepThatIsRetriedForLongIsReported(t *testing.T) {
@@ -189,6 +191,88 @@ func TestOPS9_AScheduleWithoutAWorkerIsReported(t *testing.T) {
 		}
 		if got := scanned(w, r); got.Condition != alert.MissedSchedule || got.Group != "schedule:nightly" || got.Workflow != "test.failing" {
 			t.Errorf("alert: got %+v, want the schedule", got)
+		}
+	})
+}
+
+// forgets is a schedule that loses the ticks of an outage.
+var forgets = schedule.Spec{When: "every 10m", CatchUp: time.Minute}
+
+// awaitScan waits until scans with the given number of sets of rules have read the schedules.
+func awaitScan(w *flowtest.World, rules int) {
+	w.T.Helper()
+	entries, _ := store.As[store.Entries](w.Store)
+	passes(w, "the first scan", func() bool {
+		found, err := entries.Entries(w.Ctx, store.EntryQuery{Space: store.AlertSpace, Limit: 10})
+		flowtest.Order(w.T, err)
+		read := 0
+		for _, e := range found {
+			if !bytes.Contains(e.Value, []byte(`"missed":null`)) {
+				read++
+			}
+		}
+		return read == rules
+	})
+}
+
+// outage stops the workers and lets an hour pass.
+func outage(w *flowtest.World) {
+	w.StopWorkers()
+	for range 60 {
+		w.Clock.Advance(time.Minute)
+	}
+}
+
+func TestOPS9_ATickThatIsLateIsReported(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		flowtest.Order(t, failing.Schedule(w.Ctx, w.Client, "often", schedule.Spec{When: "every 10s"}, 1))
+		serves := w.Work(worker.Config{}, flowtest.As(failing, failsWith("no order %d")))
+		passes(w, "the schedule starts a run", func() bool { return len(w.List(workflow.Filter{})) > 0 })
+		serves.Stop()
+		r := &receiver{}
+		w.Work(worker.Config{Alerts: reports(r, alert.MissedSchedule), Queues: []string{"other"}}, flowtest.Echoes)
+		if got := scanned(w, r); got.Condition != alert.MissedSchedule || got.Group != "schedule:often" || !strings.Contains(got.Message, "schedule often: the tick of ") || !strings.HasSuffix(got.Message, " is late") {
+			t.Errorf("alert: got %+v, want a late tick of the schedule", got)
+		}
+	})
+}
+
+func TestOPS9_TicksThatWereMissedAreReported(t *testing.T) {
+	for name, after := range map[string]time.Duration{"with the same rules": 0, "by workers with other rules": 7 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+				r := &receiver{}
+				cfg := reports(r, alert.MissedSchedule)
+				code := flowtest.As(failing, failsWith("no order %d"))
+				flowtest.Order(t, failing.Schedule(w.Ctx, w.Client, "often", forgets, 1))
+				w.Work(worker.Config{Alerts: cfg}, code)
+				awaitScan(w, 1)
+				outage(w)
+				if n := len(r.got()); n != 0 {
+					t.Fatalf("%d alerts before the outage", n)
+				}
+				cfg.Rules[0].After = after
+				w.Work(worker.Config{Alerts: cfg}, code)
+				if got := scanned(w, r); got.Condition != alert.MissedSchedule || got.Group != "schedule:often" || !strings.Contains(got.Message, " ticks were missed because no worker was running") {
+					t.Errorf("alert: got %+v, want the missed ticks of the schedule", got)
+				}
+			})
+		})
+	}
+}
+
+func TestOPS9_MissedTicksOfAScheduleThatIsNewerThanTheLastScanAreReported(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		code := flowtest.As(failing, failsWith("no order %d"))
+		w.Work(worker.Config{Alerts: reports(r, alert.MissedSchedule)}, code)
+		awaitScan(w, 1)
+		w.StopWorkers()
+		flowtest.Order(t, failing.Schedule(w.Ctx, w.Client, "often", forgets, 1))
+		outage(w)
+		w.Work(worker.Config{Alerts: reports(r, alert.MissedSchedule)}, code)
+		if got := scanned(w, r); got.Group != "schedule:often" || !strings.Contains(got.Message, " ticks were missed because no worker was running") {
+			t.Errorf("alert: got %+v, want the missed ticks of the schedule", got)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/alert"
@@ -67,11 +68,14 @@ func failsWith(format string) func(workflow.Context, int) (int, error) {
 	return func(_ workflow.Context, n int) (int, error) { return 0, fmt.Errorf(format, n) }
 }
 
-// passes moves the clock until cond holds.
+// passes moves the clock until cond holds. Before each step, the workers finish what they can do
+// without one.
 func passes(w *flowtest.World, what string, cond func() bool) {
 	w.T.Helper()
 	w.Eventually(what, func() bool {
+		synctest.Wait()
 		w.Clock.Advance(2 * time.Second)
+		synctest.Wait()
 		return cond()
 	})
 }
@@ -198,6 +202,7 @@ func TestOPS9_ANewWindowReportsTheGroupAgain(t *testing.T) {
 			flowtest.Failure(w, flowtest.Start(w, failing, n))
 			for range 6 {
 				w.Clock.Advance(10 * time.Second)
+				synctest.Wait()
 			}
 		}
 		w.StopWorkers()

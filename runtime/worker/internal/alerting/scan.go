@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,8 +36,9 @@ type turn struct {
 	// Rules identifies the rules of the worker. During a rolling deployment, workers with different
 	// rules take turns of their own.
 	Rules string `json:"rules"`
-	// Missed contains the numbers of missed ticks at the last scan, by schedule.
-	Missed map[string]int `json:"missed,omitempty"`
+	// Missed contains the schedules that had missed ticks at the last scan, with the numbers of
+	// these ticks. It is nil if no scan has read the schedules.
+	Missed map[string]int `json:"missed"`
 	// Idle contains the schedules that no worker executes, with the time of the scan that has found
 	// them first.
 	Idle map[string]time.Time `json:"idle,omitempty"`
@@ -76,6 +76,11 @@ func (a *Alerting) Scan(ctx context.Context) error {
 	if now.Sub(last.At) < scanEvery*3/4 && now.After(last.At) {
 		return nil
 	}
+	if last.Missed == nil && len(a.with(alert.MissedSchedule)) > 0 {
+		if last.Missed, err = missedBefore(ctx, entries); err != nil {
+			return fmt.Errorf("read the turns of scans with other rules: %w", err)
+		}
+	}
 	next := turn{At: now, Worker: a.Worker, Rules: key, Missed: last.Missed, Idle: last.Idle, Waits: last.Waits}
 	mine, err := a.take(ctx, entries, old, &next)
 	if errors.Is(err, store.ErrEntryChanged) {
@@ -91,10 +96,26 @@ func (a *Alerting) Scan(ctx context.Context) error {
 	if err := s.all(ctx, &next); err != nil {
 		return err
 	}
-	if !maps.Equal(next.Missed, last.Missed) || !maps.Equal(next.Idle, last.Idle) || !maps.Equal(next.Waits, last.Waits) { // written after the alerts, so that a crash reports a missed tick again
-		_, err = a.take(ctx, entries, mine, &next)
-	}
+	_, err = a.take(ctx, entries, mine, &next) // after the alerts, so that a crash reports a missed tick again
 	return err
+}
+
+// otherRules is the maximum number of turns of workers with other rules that are read.
+const otherRules = 100
+
+// missedBefore returns the numbers of missed ticks of the newest scan with other rules that has read
+// the schedules, or nil if there is none. The first workers with new rules report by it the ticks
+// that were missed before they were started.
+func missedBefore(ctx context.Context, entries store.Entries) (map[string]int, error) {
+	found, err := entries.Entries(ctx, store.EntryQuery{Space: store.AlertSpace, Limit: otherRules})
+	var newest turn
+	for i := range found {
+		var t turn
+		if json.Unmarshal(found[i].Value, &t) == nil && t.Missed != nil && t.At.After(newest.At) {
+			newest = t
+		}
+	}
+	return newest.Missed, err
 }
 
 // rules returns a key for the rules of this worker.
@@ -108,11 +129,14 @@ func (a *Alerting) rules() string {
 	return string(event.DerivedItemID("", strings.Join(names, "\n")))
 }
 
-// take writes the entry of a turn, and returns it.
+// take writes the entry of a turn unless it is old, and returns it.
 func (a *Alerting) take(ctx context.Context, entries store.Entries, old []byte, t *turn) ([]byte, error) {
 	body, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
+	}
+	if bytes.Equal(body, old) {
+		return body, nil
 	}
 	err = entries.WriteEntry(ctx, store.EntryWrite{Entry: store.Entry{Space: store.AlertSpace, Key: t.Rules, Value: body}, Match: true, Old: bytes.Clone(old)})
 	return body, err
@@ -137,9 +161,9 @@ func (s *scan) all(ctx context.Context, t *turn) error {
 }
 
 // with returns the rules that have one of the conditions.
-func (s *scan) with(some ...alert.Condition) (rules []*alert.Rule) {
-	for i := range s.Config.Rules {
-		if r := &s.Config.Rules[i]; r.Has(some...) {
+func (a *Alerting) with(some ...alert.Condition) (rules []*alert.Rule) {
+	for i := range a.Config.Rules {
+		if r := &a.Config.Rules[i]; r.Has(some...) {
 			rules = append(rules, r)
 		}
 	}
@@ -186,8 +210,10 @@ func (s *scan) schedules(ctx context.Context, t *turn) error {
 		if err != nil {
 			return err
 		}
-		missed[info.Name] = info.Missed
-		before, seen := t.Missed[info.Name]
+		if info.Missed > 0 {
+			missed[info.Name] = info.Missed
+		}
+		before := t.Missed[info.Name] // 0 for a schedule that is newer than the last scan
 		since, known := t.Idle[info.Name]
 		if !known {
 			since = s.now
@@ -204,7 +230,7 @@ func (s *scan) schedules(ctx context.Context, t *turn) error {
 				what = "the tick of " + info.Next.UTC().Format(time.RFC3339) + " is late"
 			case info.Unserved && !info.Paused && s.now.Sub(since) >= r.Patience():
 				what = "no worker executes it"
-			case seen && info.Missed > before:
+			case t.Missed != nil && info.Missed > before:
 				what = fmt.Sprintf("%d ticks were missed because no worker was running", info.Missed-before)
 			default:
 				continue
