@@ -96,7 +96,8 @@ func (t *Telemetry) exportAgain(id event.RunID, events int) error {
 	if err != nil {
 		return err
 	}
-	r := t.run(&observe.Run{ID: id, WorkflowID: record.WorkflowID, Workflow: record.Route.Workflow, Queue: record.Route.Queue})
+	queue, _ := event.SplitQueue(record.Route.Queue)
+	r := t.run(&observe.Run{ID: id, WorkflowID: record.WorkflowID, Workflow: record.Route.Workflow, Queue: queue})
 	if r.spans == nil {
 		return nil
 	}

@@ -54,6 +54,7 @@ var rules = []rule{
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
 	{packages: "runtime/internal/permits", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/deploy", module: []string{"runtime/event", "runtime/store"}, external: none},
+	{packages: "runtime/internal/pins", module: []string{"runtime/event", "runtime/store", "runtime/internal/deploy"}, external: none},
 	{packages: "runtime/limit", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none, required: true},
 	{packages: "runtime/schedule", module: []string{"runtime/event", "internal/cron"}, external: none, required: true},
 	{packages: "runtime/internal/effects", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none},

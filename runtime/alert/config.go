@@ -109,8 +109,9 @@ func (f *Filter) Matches(route store.Route, tags map[string]string, parent event
 // Serves reports whether the filter selects runs of a workflow and queue. A run that executes a step
 // for another run counts as a run of users: while it cannot proceed, its parent waits.
 func (f *Filter) Serves(route store.Route) bool {
+	queue, _ := event.SplitQueue(route.Queue)
 	return (!event.Internal(route.Workflow) || event.IsStepRun(route.Workflow)) &&
-		(len(f.Workflows) == 0 || slices.Contains(f.Workflows, route.Workflow)) && (len(f.Queues) == 0 || slices.Contains(f.Queues, route.Queue))
+		(len(f.Workflows) == 0 || slices.Contains(f.Workflows, route.Workflow)) && (len(f.Queues) == 0 || slices.Contains(f.Queues, queue))
 }
 
 // Has reports whether the rule has one of the conditions.

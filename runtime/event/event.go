@@ -64,7 +64,7 @@ func (e *Event) Size() int {
 	}
 	n += pairsSize(e.Attributes)
 	if e.Spec != nil {
-		n += len(e.Spec.Build) + pairsSize(e.Spec.Tags) + pairsSize(e.Spec.Attributes)
+		n += len(e.Spec.Build) + len(e.Spec.Pin) + pairsSize(e.Spec.Tags) + pairsSize(e.Spec.Attributes)
 	}
 	return n
 }
@@ -200,6 +200,9 @@ type Spec struct {
 	// that has created the run; empty: unknown. See [Spec.Origin].
 	Attributes map[string]string
 	Build      string
+	// Pin is the build to which the run is pinned, see RouteQueue. It is empty if the run is not
+	// pinned. Queue is the same for pinned and other runs.
+	Pin string
 
 	// Hold is the time within which the run must be released; otherwise it fails. 0: the run begins
 	// without a release.

@@ -41,7 +41,8 @@ func appendSpec(b []byte, s *Spec) []byte {
 	b = appendInt(b, 26, int64(s.Share))
 	b = appendInt(b, 27, int64(s.Reruns))
 	b = appendInt(b, 30, int64(s.PermitSlot))
-	return appendBytes(b, 31, s.Build)
+	b = appendBytes(b, 31, s.Build)
+	return appendBytes(b, 32, s.Pin)
 }
 
 func appendUses(b []byte, field int, uses []Use) []byte {
@@ -105,7 +106,7 @@ func decodeSpec(b []byte) (*Spec, error) {
 			s.StartWithin = time.Duration(r.num)
 		case 24:
 			s.Collect = Collect(r.small(math.MaxUint8))
-		case 7, 8, 9, 10, 11, 12, 18, 19, 27, 31:
+		case 7, 8, 9, 10, 11, 12, 18, 19, 27, 31, 32:
 			s.decodeOrigin(&r)
 		case 20, 21, 22, 25, 26, 30:
 			s.decodeLimits(&r)
@@ -141,6 +142,8 @@ func (s *Spec) decodeOrigin(r *reader) {
 		s.Reruns = int(r.small(maxSmall))
 	case 31:
 		s.Build = string(r.val)
+	case 32:
+		s.Pin = string(r.val)
 	}
 }
 

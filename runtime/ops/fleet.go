@@ -72,7 +72,7 @@ func (c *Client) Fleet(ctx context.Context) (Fleet, error) {
 	if err != nil {
 		return Fleet{}, err
 	}
-	f := Fleet{At: state.Now, Workers: workersOf(&state), Queues: make([]QueueInfo, len(state.Routes))}
+	f := Fleet{At: state.Now, Workers: workersOf(&state)}
 	serving := map[store.Route]int{}
 	for i := range f.Workers {
 		for _, route := range f.Workers[i].Serves {
@@ -81,27 +81,48 @@ func (c *Client) Fleet(ctx context.Context) (Fleet, error) {
 			}
 		}
 	}
-	for i := range state.Routes {
-		l := &state.Routes[i]
-		f.Queues[i] = QueueInfo{
+	loads := unpinned(state.Routes)
+	for i := range loads {
+		l := &loads[i]
+		f.Queues = append(f.Queues, QueueInfo{
 			Queue: l.Queue, Workflow: l.Workflow, Ready: l.Ready, Waiting: l.Waiting, Running: l.Owned, Parked: l.Parked, Blocked: l.Blocked,
 			Inexact: l.Inexact, Workers: serving[l.Route],
-		}
+		})
 	}
-	if err := c.findOldest(ctx, &state, f.Queues); err != nil {
+	if err := c.findOldest(ctx, state.Now, loads, f.Queues); err != nil {
 		return Fleet{}, fmt.Errorf("read the fleet: %w", err)
 	}
 	return f, nil
 }
 
-// workersOf combines the sessions of each worker. It ignores sessions without routes. They belong
-// to clients that end a run themselves, and exist only briefly.
+// unpinned returns the loads of routes, with the runs that are pinned to builds in the routes of the
+// others. So the number of queues does not depend on the number of builds.
+func unpinned(routes []store.RouteLoad) []store.RouteLoad {
+	all := make([]store.RouteLoad, 0, len(routes))
+	at := map[store.Route]int{}
+	for i := range routes {
+		l := routes[i]
+		l.Queue, _ = event.SplitQueue(l.Queue)
+		n, known := at[l.Route]
+		if !known {
+			at[l.Route] = len(all)
+			all = append(all, l)
+			continue
+		}
+		all[n].Add(&l)
+	}
+	slices.SortFunc(all, func(a, b store.RouteLoad) int { return store.CompareRoutes(a.Route, b.Route) })
+	return all
+}
+
+// workersOf combines the sessions of each worker. It ignores sessions without routes and without
+// code. They belong to clients that end a run themselves, and exist only briefly.
 func workersOf(state *store.Fleet) []WorkerInfo {
 	type id struct{ name, build string }
 	at := map[id]*WorkerInfo{}
 	for i := range state.Sessions {
 		s := &state.Sessions[i]
-		if len(s.Routes) == 0 {
+		if len(s.Routes) == 0 && s.Fingerprint == "" {
 			continue
 		}
 		key := id{s.Worker, s.Fingerprint}
@@ -117,7 +138,10 @@ func workersOf(state *store.Fleet) []WorkerInfo {
 		if s.Expires.Before(w.Lease) {
 			w.Lease = s.Expires
 		}
-		w.Serves = append(w.Serves, s.Routes...)
+		for _, route := range s.Routes {
+			route.Queue, _ = event.SplitQueue(route.Queue)
+			w.Serves = append(w.Serves, route)
+		}
 	}
 	all := make([]WorkerInfo, 0, len(at))
 	for _, w := range at {
@@ -131,11 +155,11 @@ func workersOf(state *store.Fleet) []WorkerInfo {
 
 // findOldest sets Oldest and OldestRun of the queues. It reads the first ready runs in two
 // requests, first the lengths of their logs and then their last frames.
-func (c *Client) findOldest(ctx context.Context, state *store.Fleet, queues []QueueInfo) error {
+func (c *Client) findOldest(ctx context.Context, now time.Time, routes []store.RouteLoad, queues []QueueInfo) error {
 	var loads []store.Load
 	var of []*QueueInfo
-	for i := range state.Routes {
-		for _, run := range state.Routes[i].First {
+	for i := range routes {
+		for _, run := range routes[i].First {
 			loads, of = append(loads, store.Load{Run: run, Limit: -1}), append(of, &queues[i])
 		}
 	}
@@ -156,7 +180,7 @@ func (c *Client) findOldest(ctx context.Context, state *store.Fleet, queues []Qu
 		return err
 	}
 	for i := range loaded {
-		since, ready := readySince(&loaded[i], state.Now)
+		since, ready := readySince(&loaded[i], now)
 		if q := of[i]; ready && (q.OldestRun == "" || since.Before(q.Oldest)) {
 			q.Oldest, q.OldestRun = since, loads[i].Run
 		}

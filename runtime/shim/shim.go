@@ -83,6 +83,8 @@ type WorkflowPolicy struct {
 	// Uses returns the limits that a run with this input uses. If Uses is nil, runs use no limits.
 	// See [Uses].
 	Uses func(input any) []limit.Use
+
+	Pin bool // a run stays on the build that started it while that build has workers
 }
 
 // Singleton returns a function for WorkflowPolicy.Singleton.
@@ -244,7 +246,7 @@ func NewWorkflow[In, Out any](name, param string, p WorkflowPolicy) workflow.Def
 	return workflow.Definition[In, Out](flow.NewDefinition(&flow.DefinitionSpec{
 		Name: name, Param: param, Queue: cmp.Or(p.Queue, workflow.DefaultQueue), Timeout: p.Timeout, Retention: p.Retention, Children: p.Children, Schedule: p.Schedule,
 		Singleton: p.Singleton, Active: p.Active, Collect: p.Collect.spec(), Priority: p.Priority, Fair: p.Fair, StartWithin: p.StartWithin, Uses: p.Uses,
-		Rerun: flow.Retry(p.Rerun), In: stored[In](), Out: stored[Out](),
+		Rerun: flow.Retry(p.Rerun), In: stored[In](), Out: stored[Out](), Pin: p.Pin,
 	}))
 }
 

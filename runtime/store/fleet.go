@@ -94,7 +94,7 @@ func FleetOf(now time.Time, sessions []FleetSession, loads []RouteLoad) Fleet {
 	}
 	for i := range loads {
 		if !loads[i].idle() {
-			load(loads[i].Route).add(&loads[i])
+			load(loads[i].Route).Add(&loads[i])
 		}
 	}
 	for i := range sessions {
@@ -114,12 +114,12 @@ func (l *RouteLoad) idle() bool {
 	return l.Ready+l.Waiting+l.Owned+l.Parked+l.Blocked == 0
 }
 
-// add adds the load of the same route in another partition.
-func (l *RouteLoad) add(o *RouteLoad) {
+// Add adds another load, for example of the same route in another partition.
+func (l *RouteLoad) Add(o *RouteLoad) {
 	l.Ready, l.Waiting, l.Owned = l.Ready+o.Ready, l.Waiting+o.Waiting, l.Owned+o.Owned
 	l.Parked, l.Blocked = l.Parked+o.Parked, l.Blocked+o.Blocked
 	l.Inexact = l.Inexact || o.Inexact
-	l.First = append(l.First, o.First...)
+	l.First = slices.Concat(l.First, o.First)
 }
 
 // UnservedMost is the maximum number of unserved runs that the answer to a heartbeat contains.

@@ -215,12 +215,15 @@ func (m *Import) checkRecord(log *event.LogState) error {
 		kept, logged any
 	}{
 		{"status", rec.Status, log.Status()}, {"workflow id", rec.WorkflowID, spec.WorkflowID}, {"workflow", rec.Route.Workflow, spec.Workflow},
-		{"queue", rec.Route.Queue, spec.Queue}, {"parent", rec.Parent, spec.Parent}, {"root", rec.Root, spec.Root}, {"next run", rec.Next, log.Next},
+		{"parent", rec.Parent, spec.Parent}, {"root", rec.Root, spec.Root}, {"next run", rec.Next, log.Next},
 		{"place at the head of its chain", rec.Chain == rec.Run, spec.ContinuedOf == ""},
 	} {
 		if c.kept != c.logged {
 			return m.differs("its %s is %q in its record, and %q in its log", c.what, fmt.Sprint(c.kept), fmt.Sprint(c.logged))
 		}
+	}
+	if !spec.OnQueue(rec.Route.Queue) {
+		return m.differs("its queue is %q in its record, and %q in its log", rec.Route.Queue, spec.RouteQueue())
 	}
 	if !maps.Equal(rec.Tags, spec.Tags) {
 		return m.differs("its tags are %v in its record, and %v in its log", rec.Tags, spec.Tags)

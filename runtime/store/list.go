@@ -80,10 +80,15 @@ func (q *Query) OfStatus(s event.Status) bool {
 	return len(q.Statuses) == 0 || slices.Contains(q.Statuses, s)
 }
 
-// OfRoute reports whether the query may select runs of the route c.
+// OfRoute reports whether the query may select runs of the route c. A query for a queue selects the
+// runs of the queue that are pinned to builds as well.
 func (q *Query) OfRoute(c Route) bool {
-	return (q.Workflow == "" || q.Workflow == c.Workflow) && (q.Queue == "" || q.Queue == c.Queue) &&
-		!(q.Started && event.Internal(c.Workflow))
+	if q.Queue != "" {
+		if queue, _ := event.SplitQueue(c.Queue); queue != q.Queue {
+			return false
+		}
+	}
+	return (q.Workflow == "" || q.Workflow == c.Workflow) && !(q.Started && event.Internal(c.Workflow))
 }
 
 // Add adds n runs with the given status and route to the counts.
@@ -95,6 +100,17 @@ func (c *Counts) Add(status event.Status, route Route, n int) {
 		c.Runs = map[Counted]int{}
 	}
 	c.Runs[Counted{status, route}] += n
+}
+
+// Unpinned returns the counts with the runs that are pinned to builds in the routes of the others.
+func (c Counts) Unpinned() Counts {
+	plain := c
+	plain.Runs = nil
+	for k, n := range c.Runs {
+		k.Route.Queue, _ = event.SplitQueue(k.Route.Queue)
+		plain.Add(k.Status, k.Route, n)
+	}
+	return plain
 }
 
 // ByStatus returns the number of runs by status.

@@ -108,7 +108,7 @@ func (r *runs) passOver(passed []store.SkippedRun) {
 	}
 	r.mu.Unlock()
 	for _, p := range warn {
-		r.log.Warn("a run uses more of a local limit than this worker has", "run", p.Run, "workflow", p.Route.Workflow, "queue", p.Route.Queue,
+		r.log.Warn("a run uses more of a local limit than this worker has", "run", p.Run, "workflow", p.Route.Workflow, "queue", queueOf(p.Route),
 			"for", unservedAfter, "fix", "start a worker with more Capacity, or cancel the run")
 	}
 }
@@ -131,7 +131,7 @@ func (r *runs) awaited(routes []store.Route) (wanted []store.Route, from time.Ti
 			if from.IsZero() || at.Before(from) {
 				from = at
 			}
-		case r.leftIn(route.Queue) > 0:
+		case r.leftIn(queueOf(route)) > 0:
 			wanted = append(wanted, route)
 		}
 	}
@@ -142,15 +142,16 @@ func (r *runs) awaited(routes []store.Route) (wanted []store.Route, from time.Ti
 // with a bound, and one for all other queues.
 func (c *claimer) shares() [][]store.Route {
 	if len(c.cfg.AtOnce) == 0 {
-		return [][]store.Route{c.routes}
+		return [][]store.Route{c.served.routes()}
 	}
 	var free []store.Route
 	bounded := map[string][]store.Route{}
-	for _, route := range c.routes {
-		if c.cfg.AtOnce[route.Queue] == 0 {
+	for _, route := range c.served.routes() {
+		queue := queueOf(route)
+		if c.cfg.AtOnce[queue] == 0 {
 			free = append(free, route)
 		} else {
-			bounded[route.Queue] = append(bounded[route.Queue], route)
+			bounded[queue] = append(bounded[queue], route)
 		}
 	}
 	var all [][]store.Route

@@ -285,7 +285,7 @@ func (c *claimer) handOn(claim map[int]cause) {
 	for _, s := range c.sources {
 		if (claim[s.Partition] != 0 || len(c.cfg.AtOnce)+len(c.cfg.Capacity) > 0) && !s.silent.Load() {
 			// If this claim fails, other workers claim after waitMost at the latest.
-			_, _ = c.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: s.Current(), Token: event.NewToken(), Routes: c.routes})
+			_, _ = c.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: s.Current(), Token: event.NewToken(), Routes: c.served.routes()})
 		}
 	}
 }
@@ -304,11 +304,12 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.Partition, Session: s.Current()})
 	}
 	var from time.Time
+	routes := c.served.routes()
 	if full && c.runs.capacity() > 0 {
 		c.runs.freed.Notify() // An earlier wait may have consumed the notification.
 	}
 	if !full && c.runs.capacity() > 0 {
-		if req.Routes, from = c.runs.awaited(c.routes); !from.IsZero() && from.Before(req.Until) {
+		if req.Routes, from = c.runs.awaited(routes); !from.IsZero() && from.Before(req.Until) {
 			req.Until = from
 		}
 	}
@@ -316,7 +317,7 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 	wctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	freed := c.runs.freed
-	if len(req.Routes) == len(c.routes) {
+	if len(req.Routes) == len(routes) {
 		freed = nil
 	}
 	if freed != nil || len(req.Sessions) < len(c.sources) {
@@ -385,7 +386,7 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 		}
 		var answer store.Claimed
 		var err error
-		most, done := c.runs.promise(routes[0].Queue, free)
+		most, done := c.runs.promise(queueOf(routes[0]), free)
 		s.Claim(func() {
 			answer, err = c.store.Claim(ctx, store.Claim{
 				Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: routes, Max: most, Exempt: c.exemptAfter(), FreeCapacity: c.runs.free(),

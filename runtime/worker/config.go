@@ -75,6 +75,10 @@ type Config struct {
 	// Alerts determines when operators are notified of runs that need attention. The zero value
 	// notifies of nothing and costs nothing. New panics if it is invalid; see [alert.Config.Check].
 	Alerts alert.Config
+	// Pin pins all runs that the client of the worker starts, and not only those of workflows whose
+	// directive has the flag pin. A pinned run stays on the build that started it while that build
+	// has workers.
+	Pin bool `env:"FLOWGEN_WORKER_PIN" default:"false"`
 	// Logger is the worker's logger. The default is the client's logger.
 	Logger *slog.Logger
 	// BaseContext returns the parent of the contexts of steps. It is called once. The default is

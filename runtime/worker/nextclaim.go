@@ -68,7 +68,7 @@ func (c *claimer) adoptNext(next nextClaim, claimed store.Claimed) {
 func (r *runs) reserve(route store.Route) []store.Route {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopping.Load() || r.turns.now.Load() != nil || r.cfg.AtOnce[route.Queue] != 0 || r.occupied() >= r.cfg.Runs {
+	if r.stopping.Load() || r.turns.now.Load() != nil || r.cfg.AtOnce[queueOf(route)] != 0 || !r.served.claims(route) || r.occupied() >= r.cfg.Runs {
 		return nil
 	}
 	r.reserved++

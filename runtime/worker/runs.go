@@ -57,14 +57,14 @@ func (r *runs) admit(claim *runloop.Claim, loop func() *inputs) bool {
 	switch {
 	case r.stopping.Load() || r.behind[claim.Partition] || r.turns.now.Load() != nil:
 		return false
-	case r.openIn(claim.Route.Queue) == 0:
+	case r.openIn(queueOf(claim.Route)) == 0:
 		return false
 	case r.occupied() >= r.cfg.Runs:
 		r.behind[claim.Partition] = true // the run waits among the ready runs, and later starts must not overtake it
 		return false
 	}
 	in := loop()
-	in.label, in.queue = claim.Route.Workflow, claim.Route.Queue
+	in.label, in.queue = claim.Route.Workflow, queueOf(claim.Route)
 	r.owned[in.id] = in
 	in.post(runloop.Input{Kind: runloop.Claimed, Claim: claim})
 	return true
@@ -93,7 +93,7 @@ func (r *runs) adopt(c *runloop.Claim, holds func() bool, loop func() *inputs) {
 		}
 		r.owned[c.Run] = in
 	}
-	in.uses, in.queue = c.Uses, c.Route.Queue
+	in.uses, in.queue = c.Uses, queueOf(c.Route)
 	// If the run loop exists, it waits for the answer of the commit that has given the run back,
 	// and handles the new claim after that. The claim is posted under the lock, so the run loop
 	// cannot leave in between.

@@ -61,7 +61,7 @@ func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 	}
 	for i := range loaded {
 		got := &loaded[i]
-		if got.Err != nil || got.Record.QueueState != store.StateReady || u.serves[got.Record.Route] {
+		if got.Err != nil || got.Record.QueueState != store.StateReady || u.served.claims(got.Record.Route) {
 			continue // the run was removed, or a worker that serves it reports the error
 		}
 		u.tellUnserved(&got.Record)
@@ -87,7 +87,7 @@ func (u *unserved) tellUnserved(r *store.Record) {
 	if _, known := u.told.LoadOrStore(r.Route, true); known {
 		return
 	}
-	u.log.Warn("a run waits for a worker, but no worker serves it", "run", r.Run, "workflow", r.Route.Workflow, "queue", r.Route.Queue,
+	u.log.Warn("a run waits for a worker, but no worker serves it", "run", r.Run, "workflow", r.Route.Workflow, "queue", queueOf(r.Route),
 		"for", waited.Round(time.Second), "fix", "start a worker that registers the workflow or step and serves the queue, or cancel the run")
 }
 

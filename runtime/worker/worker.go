@@ -10,7 +10,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,23 +148,24 @@ func (w *Worker) run(ctx context.Context) error {
 	}
 	w.apply(w.code.Kit())
 	w.code.Seal()
-	w.setRoutes()
-	if len(w.routes) == 0 {
-		return errors.New("worker: nothing is registered: call the generated Register function before Run")
-	}
 	if w.fit == "" {
 		w.fit = flow.Fingerprint(w.code, w.cfg.Build)
 		w.build = flow.BuildOf(w.fit)
 	}
+	w.setRoutes()
+	if len(w.served.routes()) == 0 {
+		return errors.New("worker: nothing is registered: call the generated Register function before Run")
+	}
 	w.loop.client.SetBuild(w.build)
 	w.loop.params = runloop.Params{
 		Worker: w.cfg.Name, Build: w.build, Recoveries: w.cfg.Recoveries, QuarantineAfter: w.quarantineAfter(), RunBudget: w.cfg.RunBudget,
-		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Around: w.steps.interceptors.around, Client: w.loop.client, Log: w.log, Serves: w.serves,
+		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Around: w.steps.interceptors.around, Client: w.loop.client, Log: w.log, Serves: w.served.executes,
 		Chance: w.chance, Unbounded: w.loop.unbounded.has, Observed: w.loop.observers != nil,
 	}
 	if len(w.cfg.Alerts.Rules) > 0 {
 		w.loop.params.Alerts = w.alerting.Ended
 	}
+	defer w.joinPins()()
 	w.partition()
 	if err := w.leases.Open(ctx); err != nil {
 		w.leases.Close(context.WithoutCancel(ctx), w.log)
@@ -179,6 +179,7 @@ func (w *Worker) run(ctx context.Context) error {
 			w.loop.unbounded.look(ctx, p)
 		}
 	}
+	w.lookAtPins(ctx)
 	purging, stopPurging := context.WithCancel(ctx)
 	w.startGoroutines(purging)
 	w.consult(purging, w.leases.Answer)
@@ -207,7 +208,7 @@ func (w *Worker) partition() {
 		look := &unserved{env: w.env, outage: w.outage, partition: p, claim: w.claimer.claimByName, told: told}
 		l := lease.New(lease.Params{
 			Store: w.store, Clock: w.clock, Log: w.log, Partition: p, Worker: w.cfg.Name, Expiry: w.cfg.ClaimExpiry, Heartbeat: w.cfg.Heartbeat,
-			Routes: w.routes, Fingerprint: w.fit, Limits: permits.Defaults(p, w.store.Partitions()), Owner: w.runs, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
+			Routes: w.served.routes, Fingerprint: w.fit, Limits: permits.Defaults(p, w.store.Partitions()), Owner: w.runs, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
 				relay.Heard(answer.Outbox)
 				w.tellDamage()
 				w.logRestored(p, answer.Restored)
@@ -251,53 +252,6 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	go w.watchdog.run()
 }
 
-// setRoutes sets routes and serves to the routes that the worker serves.
-func (w *Worker) setRoutes() {
-	w.serves = map[store.Route]bool{}
-	add := func(c store.Route) {
-		if !w.serves[c] {
-			w.serves[c] = true
-			w.routes = append(w.routes, c)
-		}
-	}
-	for _, c := range w.code.WorkflowNames() {
-		if c.Workflow == event.AlertRun {
-			continue
-		}
-		queues := w.cfg.Queues
-		if len(queues) == 0 {
-			queues = []string{c.Queue, workflow.DefaultQueue}
-		}
-		for _, q := range slices.Concat(queues, w.queues) {
-			add(store.Route{Queue: q, Workflow: c.Workflow})
-		}
-	}
-	for _, c := range slices.Clone(w.routes) { // runs that hold a token or permits, or that start runs by the clock, are in the queue of the runs they belong to
-		add(store.Route{Queue: c.Queue, Workflow: event.HookRun})
-		add(store.Route{Queue: c.Queue, Workflow: event.PermitRun})
-		add(store.Route{Queue: c.Queue, Workflow: event.ScheduleRun})
-	}
-	for _, name := range w.code.LimitedSteps() { // limited steps are executed in the queue of the run that calls them
-		for _, c := range slices.Clone(w.routes) {
-			add(store.Route{Queue: c.Queue, Workflow: event.StepRun(name)})
-		}
-	}
-	for _, c := range w.code.StepRuns(w.cfg.Queues) {
-		add(c)
-	}
-	if len(w.queues) > 0 {
-		for _, c := range w.code.StepRuns(w.queues) {
-			add(c)
-		}
-	}
-	if w.alerting != nil {
-		w.routes = append(w.routes, w.alerting.Routes()...)
-		for _, c := range w.alerting.Routes() {
-			w.serves[c] = true
-		}
-	}
-}
-
 // host implements [localstart.Host], the interface of the worker for clients of its process.
 type host struct{ *Worker }
 
@@ -307,7 +261,7 @@ type host struct{ *Worker }
 // without the messages.
 func (h host) Take(s *localstart.Start) bool {
 	w, c := h.Worker, &s.Create
-	if len(c.Items) > 0 || c.Delay > 0 || !c.At.IsZero() || c.Active.Lines() || !w.serves[c.Route] || store.LocalOf(c.Uses) != nil {
+	if len(c.Items) > 0 || c.Delay > 0 || !c.At.IsZero() || c.Active.Lines() || !w.served.claims(c.Route) || store.LocalOf(c.Uses) != nil {
 		return false
 	}
 	p := w.partitionOf(c.Run)
@@ -347,8 +301,7 @@ type env struct {
 
 	fit    string // fingerprint of the code
 	build  string // the build named in events; empty if it does not identify the program
-	routes []store.Route
-	serves map[store.Route]bool
+	served served
 }
 
 // lifecycle is the state of a worker's shutdown.

@@ -80,6 +80,7 @@ func (d Definition[In, Out]) child(ctx Context, in In, ack bool, opts []ChildOpt
 		}
 	}
 	asked.Key, asked.Ack = key, ack
+	asked.Spec.Pin = b.Pin(b.ChildRun(key, asked.Spec, slot), asked.Spec, def.Pin)
 	op := b.Child(ctx.scope(), asked, slot, func(recorded []byte) string {
 		var v In
 		return def.differs(b, recorded, asked.Payload, &v)

@@ -20,6 +20,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
+	"github.com/flowgen/flowgen/runtime/internal/pins"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -69,6 +70,7 @@ type client struct {
 	closed atomic.Bool
 	build  atomic.Pointer[string] // nil: flow.ProgramBuild
 	hosts  hosts
+	pins   *pins.Picker
 	outage *outage.Log
 	logs   *recent.Cache[RunID, followedLog]
 
@@ -84,6 +86,7 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 	logger := cmp.Or(cfg.Logger, slog.Default())
 	c := &client{store: s, logger: logger, outage: outage.New(logger, slog.String("by", "client"), 4*persistMost)}
 	c.interceptors = newClientInterceptors(cfg.Interceptors)
+	c.pins = pins.New(s, flow.BuildOf)
 	c.logs = recent.New[RunID, followedLog](mostFollowed)
 	environ.SetDefaults(&cfg)
 	c.limits = flow.Limits{Max: cfg.MaxPayload, Warn: cfg.WarnPayload, Logger: logger}

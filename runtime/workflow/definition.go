@@ -285,10 +285,14 @@ func (d definition) start(ctx context.Context, c *client, in any, opts []StartOp
 		return nil, err
 	}
 	spec.Hold, spec.Debug, spec.Attributes, spec.Build = o.hold, o.debug, attributes, c.thisBuild()
+	run := event.NewRunID(now, slot)
+	if spec.Pin, err = c.pin(ctx, run, spec, d.Pin); err != nil {
+		return nil, fmt.Errorf("start workflow %s: %w", d.Name, err)
+	}
 	s := &localstart.Start{
 		Create: store.Create{
-			Run: event.NewRunID(now, slot), WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
-			Route: store.Route{Queue: o.queue, Workflow: d.Name}, Priority: o.priority, Tags: o.tags,
+			Run: run, WorkflowID: o.workflowID, Active: o.policy.Active, Finished: o.policy.Finished,
+			Route: store.Route{Queue: spec.RouteQueue(), Workflow: d.Name}, Priority: o.priority, Tags: o.tags,
 			Delay: o.delay, At: o.at, Retention: o.retention, Items: items,
 		},
 		Event: event.Event{

@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
+	"github.com/flowgen/flowgen/runtime/internal/pins"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -24,6 +25,7 @@ func (c *client) Limits() *flow.Limits                     { return &c.limits }
 func (c *client) ScheduleCode() flow.Code                  { return scheduleCode }
 func (c *client) AddHost(h localstart.Host) (leave func()) { return c.hosts.add(h) }
 func (c *client) SetBuild(build string)                    { c.build.Store(&build) }
+func (c *client) Pins() *pins.Picker                       { return c.pins }
 
 func (c *client) CheckPayload(kind, name string, size int) error {
 	l := &c.limits

@@ -100,6 +100,8 @@ type RunInfo struct {
 	// Recoveries is the number of times that the run was recovered from a lost worker since its
 	// last progress, see ops.Client.LastRecovery.
 	Recoveries int
+	// Pin is the build to which the run is pinned. It is empty if the run is not pinned.
+	Pin string
 	// Attributes are the attributes of the run, see [WithAttribute]. They are only set by
 	// [Handle.Info]. Their keys include "build" and "principal" if these are known.
 	Attributes map[string]string
@@ -150,13 +152,14 @@ type StepRetry struct {
 }
 
 func infoOf(r *store.Record) RunInfo {
+	queue, pin := event.SplitQueue(r.Route.Queue)
 	info := RunInfo{
 		Identity: Identity{
-			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Route.Workflow, Queue: r.Route.Queue, Tags: maps.Clone(r.Tags),
+			ID: r.Run, WorkflowID: r.WorkflowID, Workflow: r.Route.Workflow, Queue: queue, Tags: maps.Clone(r.Tags),
 			Parent: r.Parent, Root: cmp.Or(r.Root, r.Run), CreatedAt: r.CreatedAt,
 		},
 		Status: r.Status, EndedAt: r.EndedAt, Due: r.Due, Events: r.Seq, Group: r.Group, RetriedAs: r.Rerun,
-		Paused: r.Status == StatusPaused, Recoveries: r.Recoveries,
+		Paused: r.Status == StatusPaused, Recoveries: r.Recoveries, Pin: pin,
 	}
 	info.setPermits(r)
 	return info

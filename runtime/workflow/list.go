@@ -180,7 +180,7 @@ func (c *Client) Count(ctx context.Context, f Filter) (Counts, error) {
 	if err != nil {
 		return Counts{}, fmt.Errorf("count runs: %w", err)
 	}
-	return counts, nil
+	return counts.Unpinned(), nil
 }
 
 func (c *client) LogDamage() {

@@ -364,6 +364,18 @@ func (o *earlier) next() RunID {
 // following returns the ID of the first retry of this run.
 func (o *earlier) following() RunID { return event.NextRunID(o.record.Run, o.last.Seq+1, o.last.Time) }
 
+// executedBy returns the build that has executed the run last. It returns "" if the rerun with the
+// given events copies only the creation of the run.
+func (o *earlier) executedBy(events []event.Event) (build string) {
+	if len(events) == 1 {
+		return ""
+	}
+	for i := range o.log {
+		build = cmp.Or(o.log[i].Build, build)
+	}
+	return build
+}
+
 // tried reports whether a rerun of the run is a retry, because the run has failed or was canceled.
 func (o *earlier) tried() bool {
 	return o.record.QueueState == store.StateEnded && (o.last.Type == event.RunFailed || o.last.Type == event.RunCanceled)
@@ -492,10 +504,14 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 		spec.Seed, spec.Collect, events[0].Time = "", event.CollectNone, now
 	}
 	spec.WorkflowID, spec.Build = old.workflowID(), h.c.thisBuild()
+	var err error
+	if spec.Pin, err = h.c.repin(ctx, id, &spec, old.executedBy(events)); err != nil {
+		return nil, fmt.Errorf("%s run %s: %w", verb, run, err)
+	}
 	events[0].Spec, events[0].By, events[0].Reason, events[0].Item = &spec, flow.Behalf(ctx), old.asked.reason, old.asked.item
 	last := &events[len(events)-1]
 	c := store.Create{
-		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: old.record.Route, Priority: old.record.Priority,
+		Run: id, WorkflowID: spec.WorkflowID, Active: FailActive, Route: store.Route{Queue: spec.RouteQueue(), Workflow: spec.Workflow}, Priority: old.record.Priority,
 		Tags: spec.Tags, CommitID: event.NewCommitID(), Seq: last.Seq, Retention: spec.Retention,
 		At: old.policy.due, Deadline: old.policy.deadline,
 	}
@@ -505,7 +521,6 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	if permits.Take(&c, &spec); old.tried() {
 		c.RerunOf = run
 	}
-	var err error
 	if c.Frame, err = event.AppendFrame(nil, &event.Frame{CommitID: c.CommitID, Time: last.Time, Events: events}); err != nil {
 		return nil, fmt.Errorf("%s run %s: %w", verb, run, err)
 	}

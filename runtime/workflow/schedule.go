@@ -133,7 +133,7 @@ func (d definition) scheduled(c *client, name string, s schedule.Spec, in any, o
 	}
 	does := &scheduled{
 		timing: timing{s}, Workflow: d.Name, Queue: o.queue, Input: input, Priority: o.priority, StartWithin: o.begin,
-		Timeout: o.timeout, Retention: o.retention, Tags: o.tags, Fair: fair, Share: share,
+		Timeout: o.timeout, Retention: o.retention, Tags: o.tags, Fair: fair, Share: share, Pin: d.Pin,
 	}
 	if d.Uses != nil {
 		uses, home, err := permits.Merge(d.Uses(in))
@@ -186,6 +186,7 @@ type scheduled struct {
 	// Uses are the limits that a run uses. PermitSlot is the value of event.Spec.PermitSlot.
 	Uses       []event.Use `json:"uses,omitempty"`
 	PermitSlot int         `json:"permitSlot,omitempty"`
+	Pin        bool        `json:"pin,omitempty"`
 }
 
 // same reports whether two schedules have the same definition.

@@ -398,6 +398,7 @@ func (r *scheduling) start(overlap schedule.Overlap, tick time.Time, id string) 
 		Name: does.Workflow, Key: b.Key("tick"), Payload: does.Input, Active: uint8(overlapPolicy(overlap)),
 		Next: event.TickRunID(r.state.Name, id, tick), Spec: does.spec(r.state.Name, id, overlap),
 	}
+	asked.Spec.Pin = b.Pin(asked.Next, asked.Spec, does.Pin)
 	op := b.Start(r.ctx.scope(), asked, func(recorded []byte) string {
 		if bytes.Equal(recorded, asked.Payload) {
 			return ""

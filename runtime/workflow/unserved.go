@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
+	"github.com/flowgen/flowgen/runtime/internal/pins"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -31,7 +32,7 @@ func (c *client) ExplainUnserved(ctx context.Context, run RunID, err error) erro
 	if unserved, _ := c.Unserved(ctx, &l.Record); !unserved { // if the state is unknown, return err unchanged
 		return err
 	}
-	route := l.Record.Route
+	route, _ := pins.Plain(l.Record.Route)
 	return fmt.Errorf("%w: %w: %s: no worker serves workflow %q on queue %q: start one that registers it and has the queue in worker.Config.Queues",
 		err, ErrRunUnserved, run, route.Workflow, route.Queue)
 }

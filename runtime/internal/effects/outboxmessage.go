@@ -100,7 +100,7 @@ func (p *OutboxMessage) Create(o *store.Outgoing) (store.Create, error) {
 	}
 	c := store.Create{
 		Run: o.To, WorkflowID: spec.WorkflowID, Active: p.Start.Active, Finished: p.Start.Finished,
-		Route: store.Route{Queue: spec.Queue, Workflow: spec.Workflow}, Priority: spec.Priority, Tags: spec.Tags,
+		Route: store.Route{Queue: spec.RouteQueue(), Workflow: spec.Workflow}, Priority: spec.Priority, Tags: spec.Tags,
 		Parent: spec.Parent, Root: spec.Root, CreatedBy: o.ID, Deadline: o.Deadline,
 		Frame: p.Start.Frame, CommitID: f.CommitID, Seq: f.Last(), At: spec.StartAt, Retention: spec.Retention,
 	}

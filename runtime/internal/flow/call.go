@@ -171,9 +171,12 @@ func (ctx Context) callRemote(p *StepPlan, key string, input []byte, same func(r
 		return nil, &PayloadError{What: p.Input, Err: err}
 	}
 	name := event.StepRun(p.Spec.Name)
+	child := &event.Spec{Workflow: name, Queue: cmp.Or(p.Queue, spec.Queue), Priority: spec.Priority, Retention: spec.Retention, Uses: p.Uses}
+	if p.Queue == "" { // a step that any worker of its queue may execute is not pinned, because no replay depends on its code
+		child.Pin = b.Pin(b.ChildRun(key, child, p.Slot), child, false)
+	}
 	op := b.Child(ctx.s, event.Event{
-		Name: name, Key: key, Payload: call, Active: uint8(store.ActiveFail),
-		Spec: &event.Spec{Workflow: name, Queue: cmp.Or(p.Queue, spec.Queue), Priority: spec.Priority, Retention: spec.Retention, Uses: p.Uses},
+		Name: name, Key: key, Payload: call, Active: uint8(store.ActiveFail), Spec: child,
 	}, p.Slot, func(recorded []byte) string {
 		var was remoteCall
 		if err := json.Unmarshal(recorded, &was); err != nil {

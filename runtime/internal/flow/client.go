@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
+	"github.com/flowgen/flowgen/runtime/internal/pins"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -54,4 +55,6 @@ type Engine interface {
 	AddHost(h localstart.Host) (leave func())
 	// SetBuild sets the build that runs created by the client record, instead of [ProgramBuild].
 	SetBuild(build string)
+	// Pins determines the builds to which the runs of pinned workflows are pinned.
+	Pins() *pins.Picker
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/permits"
@@ -17,6 +18,9 @@ type Definition struct{ s *DefinitionSpec }
 // NewDefinition returns the definition that s describes.
 func NewDefinition(s *DefinitionSpec) Definition {
 	s.inputName, s.outputName = "input of workflow "+s.Name, "result of workflow "+s.Name
+	if s.Pin {
+		pinned.Store(true)
+	}
 	return Definition{s}
 }
 
@@ -27,6 +31,12 @@ func (d Definition) Spec() *DefinitionSpec {
 	}
 	return d.s
 }
+
+// pinned is set if the program declares a workflow whose runs are pinned.
+var pinned atomic.Bool
+
+// DeclaresPinned reports whether the program declares a workflow whose runs are pinned to builds.
+func DeclaresPinned() bool { return pinned.Load() }
 
 // Nothing is the type of an input or result that has no stored form.
 type Nothing struct{}
@@ -48,6 +58,7 @@ type DefinitionSpec struct {
 	Rerun              Retry
 	Fair               func(input any) (key string, share int)
 	Uses               func(input any) []permits.Use
+	Pin                bool
 
 	// In and Out are the types of the input and the result. They are nil if they are unknown, and the
 	// type Nothing if there is no input or result.

@@ -158,6 +158,14 @@ func (r *Registry) Rerun(name string) Retry {
 	return Retry{}
 }
 
+// Pinned reports whether the runs of a workflow are pinned to builds.
+func (r *Registry) Pinned(name string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	w := r.workflows[name]
+	return w != nil && w.def.Pin
+}
+
 // StepRuns returns the routes of the runs that execute steps for other runs, sorted by
 // workflow. If queues is empty, it returns one route for each step with its own queue. Otherwise it
 // returns the routes on the given queues.

@@ -12,13 +12,7 @@ import (
 func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(recorded []byte) string) *Op {
 	b.enter()
 	r := b.run
-	slot := event.SlotOf(string(r.id) + "/" + asked.Key)
-	if asked.Spec.WorkflowID != "" {
-		slot = event.SlotOf(asked.Spec.WorkflowID)
-	} else if len(permits.Fleet(asked.Spec.Uses)) > 0 {
-		slot = limits
-	}
-	asked.Next = event.DerivedRunID(r.id, asked.Key, slot)
+	asked.Next = b.ChildRun(asked.Key, asked.Spec, limits)
 	spec := *asked.Spec
 	spec.Parent, spec.ParentKey = r.id, asked.Key
 	spec.Root, spec.Depth = r.state.Spec.Root, r.state.Spec.Depth+1
@@ -42,6 +36,27 @@ func (b *Branch) Child(s *Scope, asked event.Event, limits uint16, same func(rec
 		u.steps = append(u.steps, name)
 	}
 	return op
+}
+
+// ChildRun returns the ID of the child with the given key and Spec, see Child.
+func (b *Branch) ChildRun(key string, spec *event.Spec, limits uint16) event.RunID {
+	slot := event.SlotOf(string(b.run.id) + "/" + key)
+	if spec.WorkflowID != "" {
+		slot = event.SlotOf(spec.WorkflowID)
+	} else if len(permits.Fleet(spec.Uses)) > 0 {
+		slot = limits
+	}
+	return event.DerivedRunID(b.run.id, key, slot)
+}
+
+// Pin returns the build to which a run is pinned that the code requests with the given ID and Spec.
+// declared is set if the workflow of that run is pinned. The result belongs to the Spec in the log,
+// so it does not matter that a replay gets another one.
+func (b *Branch) Pin(run event.RunID, spec *event.Spec, declared bool) string {
+	if b.run.Pin == nil {
+		return ""
+	}
+	return b.run.Pin(run, spec, b.run.state.Spec.Pin != "", declared)
 }
 
 // Start requests a run that is not a child: it has no parent and is not affected by the end of this

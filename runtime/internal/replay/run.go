@@ -32,6 +32,9 @@ type Run struct {
 	Unbounded func(limit string) bool
 	// Build is the build that the runs record which this run creates; empty: none.
 	Build string
+	// Pin returns the build to which a new run is pinned, or "" if it is not pinned, see Branch.Pin.
+	// If Pin is nil, no run is pinned.
+	Pin func(run event.RunID, spec *event.Spec, inherit, declared bool) string
 
 	state  event.LogState
 	feed   []event.Event // recorded events that were not consumed

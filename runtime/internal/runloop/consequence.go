@@ -104,6 +104,11 @@ func (s *State) continuation(last *event.Event) (*store.Create, error) {
 	if last.Spec != nil {
 		spec.Queue = last.Spec.Queue
 	}
+	if pinned := spec.Pin != ""; s.Pin != nil {
+		spec.Pin = s.Pin(last.Next, &spec, false, pinned || s.Code.Pinned(s.route.Workflow))
+	} else {
+		spec.Pin = ""
+	}
 	events := []event.Event{{Type: event.RunCreated, Spec: &spec, Payload: last.Payload}}
 	if spec.Debug && !s.run.Stepping() {
 		events = append(events, event.Event{Type: event.RunResumed})
@@ -140,7 +145,7 @@ func (s *State) continuation(last *event.Event) (*store.Create, error) {
 		events[i].Seq, events[i].Time = uint64(i+1), last.Time
 	}
 	c := &store.Create{
-		Run: last.Next, WorkflowID: spec.WorkflowID, Route: store.Route{Workflow: s.route.Workflow, Queue: spec.Queue}, Priority: spec.Priority, Tags: spec.Tags,
+		Run: last.Next, WorkflowID: spec.WorkflowID, Route: store.Route{Workflow: s.route.Workflow, Queue: spec.RouteQueue()}, Priority: spec.Priority, Tags: spec.Tags,
 		Parent: spec.Parent, Root: spec.Root, Retention: spec.Retention, CommitID: s.driver.CommitID(), Seq: uint64(len(events)),
 	}
 	permits.Take(c, &spec)

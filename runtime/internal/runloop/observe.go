@@ -17,8 +17,9 @@ func (s *State) observe(events []event.Event, replay time.Duration) {
 	if s.isNew {
 		events = nil
 	}
+	queue, _ := event.SplitQueue(s.route.Queue)
 	s.act(Action{Op: Observe, Seen: &observe.Run{
-		ID: s.id, WorkflowID: s.workflowID, Workflow: s.route.Workflow, Queue: s.route.Queue, Epoch: s.fence.Epoch, Recoveries: s.recoveries,
+		ID: s.id, WorkflowID: s.workflowID, Workflow: s.route.Workflow, Queue: queue, Epoch: s.fence.Epoch, Recoveries: s.recoveries,
 		Log: events, Replay: replay,
 	}})
 }

@@ -29,7 +29,7 @@ func (s *State) replay(got *store.Loaded) {
 // inbox items.
 func (s *State) goLive(events []event.Event, inbox []store.Item) {
 	s.phase, s.recent = phaseLive, nil
-	if !s.Serves[s.route] {
+	if !s.Serves(s.route) {
 		s.executeUnserved(events, inbox)
 		return
 	}
@@ -39,7 +39,7 @@ func (s *State) goLive(events []event.Event, inbox []store.Item) {
 		return
 	}
 	s.run = replay.New(s.id, short, program, &s.memory.Pool)
-	s.run.Stray, s.run.Unbounded, s.run.Build = s.stray, s.Unbounded, s.Build
+	s.run.Stray, s.run.Unbounded, s.run.Build, s.run.Pin = s.stray, s.Unbounded, s.Build, s.Pin
 	if s.recoveries >= s.Recoveries {
 		s.poison(events, inbox)
 		return

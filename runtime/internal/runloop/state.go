@@ -24,12 +24,15 @@ type Params struct {
 	MaxLogEvents    int           // number of events at which a log has reached its bound
 	MaxLogBytes     int
 
-	Code      *flow.Registry
-	Around    *flow.Around // calls the code of users' workflows; nil: directly
-	Client    flow.Engine
-	Log       *slog.Logger         // logger of the code
-	Serves    map[store.Route]bool // routes of the worker
-	Chance    func() float64       // returns a number in [0, 1)
+	Code   *flow.Registry
+	Around *flow.Around // calls the code of users' workflows; nil: directly
+	Client flow.Engine
+	Log    *slog.Logger           // logger of the code
+	Serves func(store.Route) bool // reports whether the worker has the code of a route
+	// Pin returns the builds of the runs that runs of this worker start or continue as, see
+	// replay.Run.Pin. It is nil if the worker pins no runs.
+	Pin       func(run event.RunID, spec *event.Spec, inherit, declared bool) string
+	Chance    func() float64 // returns a number in [0, 1)
 	Unbounded func(limit string) bool
 	Observed  bool // whether observers receive the runs and their commits
 

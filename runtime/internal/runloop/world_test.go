@@ -97,7 +97,7 @@ func (w *world) params(h *host, chance func() float64) runloop.Params {
 	return runloop.Params{
 		Worker: h.name, Build: fmt.Sprint("build", h.other), Chance: chance, Recoveries: w.recoveries, QuarantineAfter: w.quarantine,
 		RunBudget: 200 * time.Millisecond, MaxLogEvents: w.book.mostEvents, MaxLogBytes: 64 << 20, Code: codes[key], Client: &client{}, Log: (&client{}).Logger(),
-		Serves: map[store.Route]bool{w.book.route(): h.serves}, Unbounded: func(string) bool { return false }, Observed: true,
+		Serves: func(r store.Route) bool { return h.serves && r == w.book.route() }, Unbounded: func(string) bool { return false }, Observed: true,
 	}
 }
 

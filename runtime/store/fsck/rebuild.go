@@ -22,7 +22,7 @@ func (d *decider) rebuild(m *store.Rebuild, r *store.RunState) {
 	spec, rec := h.state.Spec, &made
 	m.Record = rec
 	rec.Chain = d.chainOf(r, h)
-	rec.WorkflowID, rec.Route = spec.WorkflowID, store.Route{Queue: spec.Queue, Workflow: spec.Workflow}
+	rec.WorkflowID, rec.Route = spec.WorkflowID, store.Route{Queue: spec.RouteQueue(), Workflow: spec.Workflow}
 	rec.Priority = cmp.Or(spec.Priority, rec.Priority)
 	rec.Tags, rec.Parent, rec.Root = spec.Tags, spec.Parent, spec.Root
 	rec.N, rec.Seq, rec.Last = uint64(len(r.Frames)), h.state.Seq, h.cid
@@ -222,7 +222,7 @@ func (c *checker) claimed(r *store.RunState) bool {
 func (c *checker) stuck(r *store.RunState, h *history) bool {
 	switch r.QueueState {
 	case store.StateReady:
-		return !slices.Equal(c.readyIn[r.Run], []store.Route{r.Route}) || r.Route != routeOf(h) || !c.current(r, h) || c.unannounced(r)
+		return !slices.Equal(c.readyIn[r.Run], []store.Route{r.Route}) || !routed(r, h) || !c.current(r, h) || c.unannounced(r)
 	case store.StateParked:
 		timer, timed := c.Timers[r.Run]
 		return len(r.Inbox) > 0 && !mayHold(r) || timed == r.Due.IsZero() || !timer.Equal(r.Due) || !c.dueFits(r, &h.state) || !c.current(r, h)
@@ -238,8 +238,9 @@ func (c *checker) stuck(r *store.RunState, h *history) bool {
 
 func (c *checker) unannounced(r *store.RunState) bool { return len(c.Leases) == 0 && !c.Wakes[r.Route] }
 
-func routeOf(h *history) store.Route {
-	return store.Route{Queue: h.state.Spec.Queue, Workflow: h.state.Spec.Workflow}
+// routed reports whether the route of a run is the one that its log describes.
+func routed(r *store.RunState, h *history) bool {
+	return r.Route.Workflow == h.state.Spec.Workflow && h.state.Spec.OnQueue(r.Route.Queue)
 }
 
 // dueOf returns the next due time of a run, which includes the time limit of the run.

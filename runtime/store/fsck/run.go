@@ -29,7 +29,9 @@ func (c *checker) checkRecord(r *store.RunState, h *history) {
 	spec := h.state.Spec
 	differs("workflow id", r.WorkflowID, spec.WorkflowID)
 	differs("workflow", r.Route.Workflow, spec.Workflow)
-	differs("queue", r.Route.Queue, spec.Queue)
+	if !spec.OnQueue(r.Route.Queue) {
+		differs("queue", r.Route.Queue, spec.RouteQueue())
+	}
 	differs("parent", r.Parent, spec.Parent)
 	differs("root", r.Root, spec.Root)
 	if spec.Retention > 0 && (!c.imported[r.Run] || r.Retention < spec.Retention) { // the retention of an imported run counts from its import

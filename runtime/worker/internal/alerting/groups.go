@@ -88,7 +88,8 @@ func (s *scan) group(ctx context.Context, r *alert.Rule, g *ops.FailureGroup) er
 
 // run reports a group by one of its runs. done reports whether the run fulfils a condition.
 func (s *scan) run(ctx context.Context, r *alert.Rule, g *ops.FailureGroup, run *store.Record) (done bool, err error) {
-	of := alert.Alert{Workflow: run.Route.Workflow, Queue: run.Route.Queue, Run: run.Run, Step: g.Step, Message: g.Text}
+	queue, _ := event.SplitQueue(run.Route.Queue)
+	of := alert.Alert{Workflow: run.Route.Workflow, Queue: queue, Run: run.Run, Step: g.Step, Message: g.Text}
 	c, at := alert.Blocked, s.now
 	switch g.Kind {
 	case store.FailureKindFailed:

@@ -45,8 +45,9 @@ type Params struct {
 	Worker    string        // name of the worker
 	Expiry    time.Duration // time after which a session without heartbeats expires
 	Heartbeat time.Duration
-	// Routes and Fingerprint describe the code that the worker can execute.
-	Routes      []store.Route
+	// Routes returns the routes from which the worker claims runs; see Announce. Fingerprint
+	// identifies its code.
+	Routes      func() []store.Route
 	Fingerprint string
 	// Limits are the limits that the code declares and whose permits are in the partition.
 	Limits []store.SetLimit
@@ -64,6 +65,7 @@ type Lease struct {
 	cancel context.CancelFunc
 
 	renewing chan struct{} // holds a value while a new session is being opened
+	changed  chan chan struct{}
 
 	mu       sync.Mutex
 	id       store.SessionID
@@ -74,7 +76,7 @@ type Lease struct {
 
 // New returns a lease without a session.
 func New(p Params) *Lease {
-	l := &Lease{Params: p, over: true, done: make(chan struct{}), renewing: make(chan struct{}, 1)}
+	l := &Lease{Params: p, over: true, done: make(chan struct{}), renewing: make(chan struct{}, 1), changed: make(chan chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -89,17 +91,60 @@ func (l *Lease) Open(ctx context.Context) error {
 	}
 	id := store.SessionID(l.Worker + "/" + event.NewToken().String())
 	sent := time.Now()
-	err := l.Store.OpenSession(ctx, store.Session{
-		Partition: l.Partition, ID: id, Worker: l.Worker, TTL: l.Expiry,
-		Routes: l.Routes, Fingerprint: l.Fingerprint,
-	})
-	if err != nil {
+	if err := l.open(ctx, id); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.id, l.over, l.renewed = id, false, sent
 	return nil
+}
+
+func (l *Lease) open(ctx context.Context, id store.SessionID) error {
+	return l.Store.OpenSession(ctx, store.Session{
+		Partition: l.Partition, ID: id, Worker: l.Worker, TTL: l.Expiry,
+		Routes: l.Routes(), Fingerprint: l.Fingerprint,
+	})
+}
+
+// Announce makes the store replace the routes of the session, after the result of Routes has
+// changed. It must be called after Run, and returns when the request was answered, ctx has ended or
+// Stop was called. If the store does not answer, the next session has the new routes, and the
+// caller should call Announce again.
+func (l *Lease) Announce(ctx context.Context) {
+	answered := make(chan struct{})
+	select {
+	case l.changed <- answered:
+		select {
+		case <-answered:
+		case <-l.done:
+		}
+	case <-ctx.Done():
+	case <-l.done:
+	}
+}
+
+// announce opens the session again, under its own ID, while its lease is certain to be valid. The
+// store then renews the lease and replaces the routes, and changes nothing else. If the lease may
+// have expired before the answer, the store may instead have recovered the runs of the session and
+// opened a new one with its ID. The runs then count as lost, and a session with a new ID replaces
+// it, as after an expiry.
+func (l *Lease) announce() {
+	id := l.Current()
+	if !l.Alive(id) {
+		return // the next session has the routes
+	}
+	sent := time.Now()
+	err := l.open(l.ctx, id)
+	if err == nil && l.Alive(id) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.renewed = sent
+		return
+	}
+	if err == nil || errors.Is(err, store.ErrExpired) || !l.Alive(id) {
+		_ = l.Renew(l.ctx, id) // Renew logs its errors, and the next heartbeat retries.
+	}
 }
 
 // Current returns the ID of the session, or "" if none was opened.
@@ -142,8 +187,22 @@ func (l *Lease) AwaitAlive(ctx context.Context, id store.SessionID) error {
 // Run sends heartbeats until Stop.
 func (l *Lease) Run() {
 	defer close(l.done)
-	for wait.For(l.ctx, l.Clock, l.Heartbeat) {
-		l.beat()
+	for {
+		due := make(chan struct{})
+		stop := l.Clock.AfterFunc(l.Heartbeat, func() { close(due) })
+		for beaten := false; !beaten; {
+			select {
+			case <-due:
+				l.beat()
+				beaten = true
+			case answered := <-l.changed:
+				l.announce()
+				close(answered)
+			case <-l.ctx.Done():
+				stop()
+				return
+			}
+		}
 	}
 }
 
