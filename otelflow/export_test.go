@@ -27,6 +27,7 @@ func Die(ctx context.Context, s store.Store) error {
 
 // Sweep exports the spans of dead processes, as a new process does.
 func (t *Telemetry) Sweep(ctx context.Context, s store.Store) error {
+	t.connect()
 	t.store = s
 	entries, _ := store.As[store.Entries](s)
 	return t.keeper(s, entries, "sweeper").sweep(ctx)

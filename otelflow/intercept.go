@@ -50,7 +50,7 @@ func (t *Telemetry) omitted(key string) {
 // InterceptStep passes the span of the attempt to the code of the step, so that the spans of the code
 // are its children.
 func (t *Telemetry) InterceptStep(ctx context.Context, call step.Call, next func(context.Context) error) error {
-	if !t.traces {
+	if t.tracing.Load() == nil {
 		return next(ctx)
 	}
 	of, known := t.treeFor(call.RunID, call.Key)

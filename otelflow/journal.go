@@ -83,7 +83,7 @@ func (t *Telemetry) journal(w observe.Worker) (stop func()) {
 	t.store = w.Store
 	t.mu.Unlock()
 	entries, ok := store.As[store.Entries](w.Store)
-	if !t.traces || !ok {
+	if t.tracing.Load() == nil || !ok {
 		return func() {}
 	}
 	k := t.keeper(w.Store, entries, w.Name)
@@ -135,8 +135,10 @@ func (t *Telemetry) failed(what string, err error) {
 }
 
 func (t *Telemetry) flush(ctx context.Context) error {
-	if f, ok := t.cfg.TracerProvider.(flusher); ok {
-		return f.ForceFlush(ctx)
+	if tr := t.tracing.Load(); tr != nil {
+		if f, ok := tr.provider.(flusher); ok {
+			return f.ForceFlush(ctx)
+		}
 	}
 	return nil
 }

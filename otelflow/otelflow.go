@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -29,7 +30,8 @@ type Config struct {
 	// Messaging enables the metrics of OpenTelemetry's semantic conventions for messaging.
 	Messaging bool
 	// TracerProvider provides the tracer of the spans. It must generate IDs with [IDs]; see
-	// [NewTracerProvider]. The default is the global one. Without a provider, no spans are exported.
+	// [NewTracerProvider]. The default is the global one when the first worker starts. Without a
+	// provider, no spans are exported.
 	TracerProvider trace.TracerProvider
 	// SplitAfter is the time after which the spans of a run belong to a new trace, which is linked to
 	// the first one. The traces of the children of a run are split with it. The default is an hour.
@@ -47,9 +49,6 @@ func (c Config) withDefaults() Config {
 	if c.MaxNames <= 0 {
 		c.MaxNames = DefaultMaxNames
 	}
-	if c.TracerProvider == nil {
-		c.TracerProvider = otel.GetTracerProvider()
-	}
 	if c.SplitAfter <= 0 {
 		c.SplitAfter = time.Hour
 	}
@@ -65,11 +64,10 @@ func (c Config) withDefaults() Config {
 // Telemetry exports metrics and spans of the events that workers commit. It is safe for concurrent
 // use, also by several workers of one store.
 type Telemetry struct {
-	cfg    Config
-	meter  metric.Meter
-	meters *meters
-	tracer trace.Tracer
-	traces bool // whether spans are exported
+	cfg     Config
+	meter   metric.Meter
+	meters  *meters
+	tracing atomic.Pointer[tracing] // nil if no spans are exported
 
 	mu     sync.Mutex
 	store  store.Store // of the last worker
@@ -92,16 +90,35 @@ func New(cfg Config) *Telemetry {
 		panic(fmt.Sprintf("otelflow: New: %v", err)) // the names and units are constants
 	}
 	t.meters.messaging = cfg.Messaging
-	t.tracer = cfg.TracerProvider.Tracer(scope)
-	t.traces = t.derives()
 	return t
+}
+
+// tracing is a tracer of spans and its provider.
+type tracing struct {
+	provider trace.TracerProvider
+	tracer   trace.Tracer
+}
+
+// connect finds the tracer when a worker starts, because a program may set the global provider after
+// New.
+func (t *Telemetry) connect() {
+	if t.tracing.Load() != nil {
+		return
+	}
+	provider := t.cfg.TracerProvider
+	if provider == nil {
+		provider = otel.GetTracerProvider()
+	}
+	if tracer := provider.Tracer(scope); t.derives(tracer) {
+		t.tracing.CompareAndSwap(nil, &tracing{provider, tracer})
+	}
 }
 
 // derives reports whether the spans of the tracer have the IDs that this package derives. The span
 // with which it tries is not exported, because it does not end.
-func (t *Telemetry) derives() bool {
+func (t *Telemetry) derives(tracer trace.Tracer) bool {
 	want := ids{traceID("probe"), spanID("", "probe")}
-	_, probe := t.tracer.Start(withIDs(context.Background(), want.trace, want.span), "probe")
+	_, probe := tracer.Start(withIDs(context.Background(), want.trace, want.span), "probe")
 	got := probe.SpanContext()
 	if got.IsValid() && (got.TraceID() != want.trace || got.SpanID() != want.span) {
 		t.cfg.Logger.Error("no spans are exported: the tracer provider does not generate their IDs", "fix", "create the provider with otelflow.NewTracerProvider")
@@ -111,6 +128,7 @@ func (t *Telemetry) derives() bool {
 
 // Worker implements [observe.WorkerObserver].
 func (t *Telemetry) Worker(w observe.Worker) (stop func()) {
+	t.connect()
 	worker := new(byte) // a unique key
 	t.workers.Store(worker, w.Gauges)
 	stopJournal := t.journal(w)
@@ -188,8 +206,8 @@ func (t *Telemetry) run(r *observe.Run) *run {
 		Telemetry: t, id: r.ID, workflowID: r.WorkflowID, helper: event.Helper(r.Workflow), recoveries: r.Recoveries,
 		workflow: r.Workflow, queue: r.Queue, began: map[uint64]time.Time{},
 	}
-	if t.traces && (!o.helper || event.IsStepRun(r.Workflow)) {
-		o.spans = &spans{run: o, open: map[int]bool{}, starter: map[uint64]*event.Event{}, senders: map[uint64]trace.SpanContext{}}
+	if tr := t.tracing.Load(); tr != nil && (!o.helper || event.IsStepRun(r.Workflow)) {
+		o.spans = &spans{run: o, tracer: tr.tracer, open: map[int]bool{}, starter: map[uint64]*event.Event{}, senders: map[uint64]trace.SpanContext{}}
 	}
 	return o
 }

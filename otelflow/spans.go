@@ -62,6 +62,7 @@ func runSpan(run event.RunID, part int) trace.SpanID {
 type spans struct {
 	*run
 	tree
+	tracer    trace.Tracer
 	spec      *event.Spec
 	began     time.Time                    // when the span of the run begins
 	created   time.Time                    // when the run was created

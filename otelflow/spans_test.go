@@ -15,8 +15,10 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -187,6 +189,21 @@ func TestOPS4_SpansOfARunAndItsChildrenNestInOneTrace(t *testing.T) {
 		if one.StartTimeUnixNano > one.EndTimeUnixNano {
 			t.Errorf("span %s ends before it begins", one.Name)
 		}
+	}
+}
+
+func TestOPS4_AGlobalProviderThatIsSetAfterNewGetsTheSpans(t *testing.T) {
+	r := newReceiver(t)
+	o := otelflow.New(otelflow.Config{})
+	otel.SetTracerProvider(r.provider())
+	t.Cleanup(func() { otel.SetTracerProvider(noop.NewTracerProvider()) })
+	s := newSite(t, o)
+	if _, err := s.start(1).Result(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.stop() // exports the spans
+	if all, _ := r.spans(); len(all) < 8 {
+		t.Errorf("spans: got %d, want those of a run with a child", len(all))
 	}
 }
 
