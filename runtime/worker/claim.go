@@ -39,6 +39,7 @@ type claimer struct {
 	turn    atomic.Int64              // the partition to claim from first
 	passed  atomic.Bool               // whether a partition was skipped in this round
 	asker   *asker                    // an idle asker; nil if there is none
+	pulse   wait.Pulse                // of run
 }
 
 // source is a partition from which runs are claimed.
@@ -79,7 +80,9 @@ func (c *claimer) run(ctx context.Context) error {
 	}
 	defer c.handOn(claim)
 	defer c.dismiss()
+	defer c.pulse.Wait()
 	for hurried := 0; ctx.Err() == nil; {
+		c.pulse.Work()
 		now := c.clock.Now()
 		rest := c.rest(now)
 		for s := range c.inTurn() {
@@ -121,7 +124,7 @@ func (c *claimer) run(ctx context.Context) error {
 		case errors.Is(err, store.ErrClosed):
 			return err
 		default:
-			wait.For(ctx, c.clock, time.Second)
+			c.pause(ctx)
 		}
 		for _, p := range woken.Hinted {
 			claim[p] = max(claim[p], hinted)
@@ -139,6 +142,13 @@ func (c *claimer) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// pause waits before the loop repeats a wait that has failed.
+func (c *claimer) pause(ctx context.Context) {
+	c.pulse.Wait()
+	defer c.pulse.Work()
+	wait.For(ctx, c.clock, time.Second)
 }
 
 // cause is the reason to claim from a partition.
@@ -208,12 +218,16 @@ func (c *claimer) claimSoon(ctx context.Context, s *source, why cause) (claimAns
 	case why == 0:
 		return claimAnswer{}, false
 	case len(c.sources) == 1:
+		c.pulse.Wait()
+		defer c.pulse.Work()
 		return c.claimUntil(ctx, s, why), true
 	}
 	asker := c.asker
 	if c.asker = nil; asker == nil {
 		asker = c.newAsker()
 	}
+	c.pulse.Wait()
+	defer c.pulse.Work()
 	asker.claims <- func() claimAnswer { return c.claimUntil(ctx, s, why) }
 	patience := time.NewTimer(claimPatience)
 	defer patience.Stop()
@@ -331,7 +345,9 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 			}
 		}()
 	}
+	c.pulse.Wait()
 	woken, err := c.store.Wait(wctx, req)
+	c.pulse.Work()
 	freedNow := err != nil && ctx.Err() == nil && wctx.Err() != nil
 	if freedNow {
 		woken, err = store.Woken{}, nil
@@ -392,6 +408,7 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 				Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: routes, Max: most, Exempt: c.exemptAfter(), FreeCapacity: c.runs.free(),
 				Hinted: why == hinted,
 			})
+			s.OnClaimed(err)
 			c.runs.passOver(answer.Skipped)
 			for _, run := range answer.Runs {
 				c.adopt(s.Lease, id, run)

@@ -112,6 +112,7 @@ func (m *committer) send(batch []sending) {
 func (m *committer) deliver(c sending, answer store.Committed) {
 	c.Answer = answer
 	if c.next.lease != nil {
+		c.next.lease.OnClaimed(answer.Err)
 		m.adopt(c.next, answer.Next)
 	}
 	c.by.committed(c.Commit)

@@ -92,6 +92,7 @@ type queue[T any] struct {
 	cond   *sync.Cond
 	items  []T // the queue consists of the items from head on
 	head   int
+	popped uint64 // number of items that were removed
 	closed bool
 }
 
@@ -126,6 +127,7 @@ func (q *queue[T]) pop() (v T, ok bool) {
 	}
 	var none T
 	v, q.items[q.head] = q.items[q.head], none
+	q.popped++
 	if q.head++; q.head == len(q.items) {
 		q.items, q.head = q.items[:0], 0
 	}
@@ -137,6 +139,16 @@ func (q *queue[T]) waiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.head < len(q.items)
+}
+
+// beat returns a number that changes when an item is removed. It is odd while an item waits.
+func (q *queue[T]) beat() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.head < len(q.items) {
+		return 2*q.popped + 1
+	}
+	return 2 * q.popped
 }
 
 func (q *queue[T]) close() {

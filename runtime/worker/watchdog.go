@@ -5,40 +5,88 @@ import (
 	"context"
 	"fmt"
 	"runtime/pprof"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// watchdog detects executors that do not return from user code.
+// watchdog detects executors that do not return from user code, and loops that make no progress.
 type watchdog struct {
 	*env
 	executors *executors
 	slots     *slots
+	loops     []*watched   // set before run
+	checking  atomic.Int64 // when the current check began, in nanoseconds since 1970; 0 between two checks
 	stopped   chan struct{}
 	done      chan struct{}
+}
+
+// watched is a loop of the worker whose progress the watchdog observes.
+type watched struct {
+	name  string        // what the loop does, for operators
+	beat  func() uint64 // changes when the loop makes progress; odd while the loop has work
+	last  uint64
+	still atomic.Int64 // nanoseconds in which the loop had work and made no progress
 }
 
 func newWatchdog(e *env, all *executors, s *slots) *watchdog {
 	return &watchdog{env: e, executors: all, slots: s, stopped: make(chan struct{}), done: make(chan struct{})}
 }
 
+// watch adds a loop. It must be called before run.
+func (w *watchdog) watch(name string, beat func() uint64) {
+	w.loops = append(w.loops, &watched{name: name, beat: beat})
+}
+
 func (w *watchdog) run() {
 	defer close(w.done)
 	// The watchdog measures real time, even in tests with their own clock.
-	tick := time.NewTicker(min(w.cfg.BlockedAfter, spareAfter*2) / 4)
+	interval := min(w.cfg.BlockedAfter, spareAfter*2) / 4
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-w.stopped:
 			return
 		case <-tick.C:
+			w.checking.Store(time.Now().UnixNano())
+			w.observe(interval)
 			w.check()
 			w.slots.offer() // an earlier offer may have notified a stuck run
+			w.checking.Store(0)
 		}
 	}
+}
+
+// observe measures for how long loops have made no progress. It counts its own ticks, so that a
+// process that was stopped, or a machine that slept, does not count.
+func (w *watchdog) observe(interval time.Duration) {
+	for _, l := range w.loops {
+		switch beat := l.beat(); {
+		case beat != l.last || beat%2 == 0:
+			l.last = beat
+			l.still.Store(0)
+		default:
+			l.still.Add(int64(interval))
+		}
+	}
+}
+
+// stuck returns the names of the loops that have had work for at least d and made no progress.
+func (w *watchdog) stuck(d time.Duration) (names []string) {
+	for _, l := range w.loops {
+		if time.Duration(l.still.Load()) >= d && !slices.Contains(names, l.name) {
+			names = append(names, l.name)
+		}
+	}
+	if since := w.checking.Load(); since != 0 && time.Since(time.Unix(0, since)) >= d {
+		names = append(names, "the watchdog")
+	}
+	return names
 }
 
 func (w *watchdog) stop() {

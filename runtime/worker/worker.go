@@ -50,6 +50,7 @@ type Worker struct {
 	watchdog  *watchdog
 	alerting  *alerting.Alerting // nil without rules and targets
 	ran       atomic.Bool
+	vitals    vitals
 }
 
 // New returns a worker on the client's store. It panics if a field of the
@@ -67,7 +68,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	failures := outage.New(cfg.Logger, slog.String("worker", cfg.Name), 7*min(cfg.Heartbeat, 5*time.Second)+time.Second)
 	e := &env{
 		cfg: cfg, store: outage.Watch(s, failures), clock: s.Clock(), log: cfg.Logger, base: context.Background(), chance: rand.Float64,
-		meter: rates.NewMeter(time.Now), recheck: recheck, waitMost: waitMost, obeys: hardStop,
+		meter: rates.NewMeter(time.Now), recheck: recheck, waitMost: waitMost, obeys: hardStop, stuckAfter: StuckAfter,
 	}
 	if cfg.BaseContext != nil {
 		e.base = cfg.BaseContext()
@@ -142,10 +143,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-func (w *Worker) run(ctx context.Context) error {
+func (w *Worker) run(ctx context.Context) (err error) {
 	if w.ran.Swap(true) {
 		return errors.New("worker: Run was called twice: create a new worker")
 	}
+	defer func() { w.vitals.end.Store(&ending{err}) }()
 	w.apply(w.code.Kit())
 	w.code.Seal()
 	if w.fit == "" {
@@ -167,6 +169,7 @@ func (w *Worker) run(ctx context.Context) error {
 	}
 	defer w.joinPins()()
 	w.partition()
+	w.vitals.leases.Store(&w.leases)
 	if err := w.leases.Open(ctx); err != nil {
 		w.leases.Close(context.WithoutCancel(ctx), w.log)
 		if ctx.Err() != nil {
@@ -206,13 +209,16 @@ func (w *Worker) partition() {
 			Silent: w.claimer.silent, Paused: w.loop.client.SetAside, Rerun: w.loop.client.Rerun,
 		})
 		look := &unserved{env: w.env, outage: w.outage, partition: p, claim: w.claimer.claimByName, told: told}
-		l := lease.New(lease.Params{
+		var l *lease.Lease
+		l = lease.New(lease.Params{
 			Store: w.store, Clock: w.clock, Log: w.log, Partition: p, Worker: w.cfg.Name, Expiry: w.cfg.ClaimExpiry, Heartbeat: w.cfg.Heartbeat,
 			Routes: w.served.routes, Fingerprint: w.fit, Limits: permits.Defaults(p, w.store.Partitions()), Owner: w.runs, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
 				relay.Heard(answer.Outbox)
 				w.tellDamage()
 				w.logRestored(p, answer.Restored)
+				l.Pulse.Wait()
 				w.loop.unbounded.look(ctx, p)
+				l.Pulse.Work()
 				look.look(ctx, answer.Unserved)
 				if p == ratePartition {
 					publisher.publish(ctx)
@@ -232,7 +238,10 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	}
 	w.committer.start()
 	w.loader.start()
+	w.watchdog.watch("the claim loop", w.claimer.pulse.Beat)
+	w.watchdog.watch("the executors of runs", w.executors.ready.beat)
 	for p, l := range w.leases {
+		w.watchdog.watch("the heartbeats", l.Pulse.Beat)
 		go l.Run()
 		go w.outboxes[p].Run()
 		w.outboxes[p].Notify() // delivers the records of earlier workers
@@ -249,6 +258,7 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	if len(w.cfg.Alerts.Rules) > 0 {
 		w.work.Go(func() { w.alerting.Run(purging) })
 	}
+	w.vitals.watched.Store(true)
 	go w.watchdog.run()
 }
 
@@ -295,9 +305,10 @@ type env struct {
 	chance   func() float64     // returns a random number in [0, 1)
 
 	// These bounds have other values only in tests and in the test kit.
-	recheck  time.Duration // how long a run loop relies on an alarm before it checks the time again
-	waitMost time.Duration // longest sleep of the claim loop
-	obeys    time.Duration // how long a stopping worker waits for canceled code
+	recheck    time.Duration // how long a run loop relies on an alarm before it checks the time again
+	waitMost   time.Duration // longest sleep of the claim loop
+	obeys      time.Duration // how long a stopping worker waits for canceled code
+	stuckAfter time.Duration // how long a loop may make no progress before the worker is not live
 
 	fit    string // fingerprint of the code
 	build  string // the build named in events; empty if it does not identify the program
@@ -454,7 +465,7 @@ func (w *Worker) awaitExecutors() {
 // apply changes the worker as a test kit requires.
 func (w *Worker) apply(k *flow.Kit) {
 	w.activity, w.fit, w.queues = k.Activity, k.Fingerprint, k.Queues
-	w.waitMost, w.obeys = cmp.Or(k.Sleeps, w.waitMost), cmp.Or(k.Obeys, w.obeys)
+	w.waitMost, w.obeys, w.stuckAfter = cmp.Or(k.Sleeps, w.waitMost), cmp.Or(k.Obeys, w.obeys), cmp.Or(k.Stuck, w.stuckAfter)
 	if k.Chance != nil {
 		w.chance = k.Chance
 	}

@@ -26,9 +26,10 @@ type Kit struct {
 	// Fingerprint identifies the code of the worker. If it is empty, the fingerprint is computed
 	// from the program and its registrations.
 	Fingerprint string
-	// Sleeps is the longest sleep of the claim loop, and Obeys is how long a stop waits for
-	// canceled user code. 0 means no change.
-	Sleeps, Obeys time.Duration
+	// Sleeps is the longest sleep of the claim loop, Obeys is how long a stop waits for canceled
+	// user code, and Stuck is how long a loop of a live worker may make no progress. 0 means no
+	// change.
+	Sleeps, Obeys, Stuck time.Duration
 
 	// Kill ends the worker like the death of its process: no code of a run continues, nothing is
 	// given back, and there is no grace period. Unlike a death, it unwinds the worker's goroutines.

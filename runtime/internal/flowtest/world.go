@@ -147,6 +147,11 @@ func ObeysWithin(d time.Duration) Binding {
 	return func(r workflow.Registrar) { kitOf(r).Obeys = d }
 }
 
+// StuckAfter sets how long a loop of a worker may make no progress before the worker is not live.
+func StuckAfter(d time.Duration) Binding {
+	return func(r workflow.Registrar) { kitOf(r).Stuck = d }
+}
+
 // Running is a worker that is running.
 type Running struct {
 	*worker.Worker

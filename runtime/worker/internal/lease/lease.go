@@ -60,6 +60,7 @@ type Params struct {
 // once.
 type Lease struct {
 	Params
+	Pulse  wait.Pulse // of Run
 	done   chan struct{}
 	ctx    context.Context // ends with Stop
 	cancel context.CancelFunc
@@ -72,6 +73,8 @@ type Lease struct {
 	over     bool      // whether the session has expired and no new session was opened
 	renewed  time.Time // when the last successful request was sent, by the monotonic clock
 	claiming int       // number of claim calls in flight
+	answered time.Time // when the store last answered about the session
+	claimed  time.Time // when the store last answered a claim
 }
 
 // New returns a lease without a session.
@@ -96,7 +99,7 @@ func (l *Lease) Open(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.id, l.over, l.renewed = id, false, sent
+	l.id, l.over, l.renewed, l.answered = id, false, sent, time.Now()
 	return nil
 }
 
@@ -139,12 +142,44 @@ func (l *Lease) announce() {
 	if err == nil && l.Alive(id) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.renewed = sent
+		l.renewed, l.answered = sent, time.Now()
 		return
 	}
 	if err == nil || errors.Is(err, store.ErrExpired) || !l.Alive(id) {
 		_ = l.Renew(l.ctx, id) // Renew logs its errors, and the next heartbeat retries.
 	}
+}
+
+// State is the state of a lease.
+type State struct {
+	Alive    bool      // whether the worker is certain that its session is alive
+	Answered time.Time // when the store last answered a heartbeat, a claim or the opening of a session; zero if it has not
+	Claimed  time.Time // when the store last answered a claim; zero if it has not
+}
+
+// State returns the state of the lease. It sends no request.
+func (l *Lease) State() State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := State{Alive: l.alive(), Answered: l.answered, Claimed: l.claimed}
+	if s.Answered.Before(s.Claimed) {
+		s.Answered = s.Claimed
+	}
+	return s
+}
+
+// OnClaimed records that the store has answered a claim, also if the session has expired.
+func (l *Lease) OnClaimed(err error) {
+	if err != nil && !errors.Is(err, store.ErrExpired) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.claimed = time.Now()
+}
+
+func (l *Lease) alive() bool {
+	return l.id != "" && !l.over && time.Since(l.renewed) < l.Expiry
 }
 
 // Current returns the ID of the session, or "" if none was opened.
@@ -167,7 +202,7 @@ func (l *Lease) Holds(id store.SessionID) bool {
 func (l *Lease) Alive(id store.SessionID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.id == id && !l.over && time.Since(l.renewed) < l.Expiry
+	return l.id == id && l.alive()
 }
 
 // recheck is the interval at which AwaitAlive rechecks the lease.
@@ -193,7 +228,9 @@ func (l *Lease) Run() {
 		for beaten := false; !beaten; {
 			select {
 			case <-due:
+				l.Pulse.Work()
 				l.beat()
+				l.Pulse.Wait()
 				beaten = true
 			case answered := <-l.changed:
 				l.announce()
@@ -212,19 +249,22 @@ func (l *Lease) beat() {
 	claiming := l.claiming
 	l.mu.Unlock()
 	if id == "" { // no session could be opened so far
-		_ = l.Renew(l.ctx, id)
+		l.renew(id)
 		return
 	}
 	sent := time.Now() // the expiry is counted from this time
+	l.Pulse.Wait()
 	answer, err := l.Store.Heartbeat(l.ctx, l.Partition, id)
+	l.Pulse.Work()
 	switch {
 	case errors.Is(err, store.ErrExpired):
-		_ = l.Renew(l.ctx, id) // Renew logs its errors, and the next heartbeat retries.
+		l.renew(id)
 	case err != nil: // the next heartbeat retries
 	default:
 		l.mu.Lock()
 		gap := time.Since(l.renewed) >= l.Expiry
 		l.renewed = sent
+		l.answered = time.Now()
 		l.mu.Unlock()
 		if gap { // runs have delayed their steps
 			l.Owner.OnLate(l.Partition)
@@ -237,6 +277,13 @@ func (l *Lease) beat() {
 			l.reconcile(id)
 		}
 	}
+}
+
+// renew calls Renew for Run. Renew logs its errors, and the next heartbeat retries.
+func (l *Lease) renew(expired store.SessionID) {
+	l.Pulse.Wait()
+	defer l.Pulse.Work()
+	_ = l.Renew(l.ctx, expired)
 }
 
 // Renew drops the runs of the expired session and opens a new session. It retries until ctx ends or
@@ -280,10 +327,12 @@ func (l *Lease) reconcile(id store.SessionID) {
 	for _, run := range l.Owner.Owned(l.Partition) {
 		here[run] = true
 	}
+	l.Pulse.Wait()
 	owned, err := l.Store.Reconcile(l.ctx, l.Partition, id)
+	l.Pulse.Work()
 	if err != nil {
 		if errors.Is(err, store.ErrExpired) {
-			_ = l.Renew(l.ctx, id) // Renew logs its errors, and the next heartbeat retries.
+			l.renew(id)
 		}
 		return
 	}
@@ -298,7 +347,9 @@ func (l *Lease) reconcile(id store.SessionID) {
 		known[o.Run] = o.Fence
 		if !here[o.Run] && !l.Owner.Knows(o.Run) {
 			l.Log.Warn("releasing a run that was claimed without an answer", "run", o.Run)
+			l.Pulse.Wait()
 			_ = l.Store.Release(l.ctx, o.Run, o.Fence) // if the release is fenced, another worker owns the run
+			l.Pulse.Work()
 		}
 	}
 	l.Owner.OnOwned(l.Partition, known, asked)
