@@ -35,7 +35,7 @@ type Event struct {
 	Meta    json.RawMessage // description of a hook for people, or the alerts about a failed run
 	Next    RunID
 	By      string // the worker, or the name that a requester gave; empty: unknown
-	Build   string // build of the worker's code; empty: the build of the preceding events
+	Build   string // build whose code was executed up to this event; empty: the build of the preceding events
 	Spec    *Spec
 	Close   ParentClose // what happens to a child when its parent ends
 	Ack     bool        // the sender requests a confirmation of delivery

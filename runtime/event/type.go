@@ -46,7 +46,7 @@ const (
 	// StepCreated records that the code has called a step. Fields: Name, Key, Payload (the
 	// arguments).
 	StepCreated Type = 10
-	// StepStarted records that an attempt may begin. Fields: Attempt, By, Build. If a StepStarted
+	// StepStarted records that an attempt may begin. Fields: Attempt, By. If a StepStarted
 	// follows another one without an outcome in between, the previous attempt was interrupted.
 	//
 	// StepStarted, StepRetrying, StepCompleted and StepFailed end the previous attempt. If that

@@ -62,27 +62,36 @@ func (w *Worker) describe(ctx context.Context) {
 	}
 }
 
-// registerBuild registers the build of the worker in the record of deployments, and repeats it at
-// intervals, so that the record contains when the build was last in use. Runs do not need the
-// record, so the worker does not wait for it.
+// registerPatience bounds how long the start of a worker may wait for the registration of its build.
+const registerPatience = 2 * time.Second
+
+// registerBuild registers the build of the worker in the record of deployments, usually before the
+// worker claims a run. The record then contains each build that has executed runs. In the
+// background, registerBuild repeats this at intervals until ctx ends, so that the record contains
+// when the build was last in use.
 func (w *Worker) registerBuild(ctx context.Context) {
 	entries, ok := store.As[store.Entries](w.store)
 	if !ok {
 		return
 	}
-	for {
-		next := deploy.SeenEvery
-		if err := deploy.Seen(ctx, entries, w.build); err != nil {
-			if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
-				return
-			}
+	seen := func(ctx context.Context) time.Duration {
+		err := deploy.Seen(ctx, entries, w.build)
+		if err == nil {
+			return deploy.SeenEvery
+		}
+		if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 			w.log.Warn("the build cannot be registered yet", "worker", w.cfg.Name, "build", w.build, "error", err)
-			next = declareAgain
 		}
-		if !wait.For(ctx, w.clock, next) {
-			return
-		}
+		return declareAgain
 	}
+	first, cancel := context.WithTimeout(ctx, registerPatience)
+	next := seen(first)
+	cancel()
+	w.work.Go(func() {
+		for wait.For(ctx, w.clock, next) {
+			next = seen(ctx)
+		}
+	})
 }
 
 // doctorPatience bounds how long a starting worker's check of its store may take.

@@ -184,6 +184,9 @@ func (w *Worker) run(ctx context.Context) (err error) {
 	}
 	w.lookAtPins(ctx)
 	purging, stopPurging := context.WithCancel(ctx)
+	if w.declares {
+		w.registerBuild(purging)
+	}
 	w.startGoroutines(purging)
 	w.consult(purging, w.leases.Answer)
 
@@ -253,7 +256,6 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	}
 	if w.declares {
 		w.work.Go(func() { w.describe(purging) })
-		w.work.Go(func() { w.registerBuild(purging) })
 	}
 	if len(w.cfg.Alerts.Rules) > 0 {
 		w.work.Go(func() { w.alerting.Run(purging) })

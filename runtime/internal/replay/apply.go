@@ -101,6 +101,9 @@ func (r *Run) met() bool {
 // add appends a new event to the log: to its state, and to the events that Take returns next.
 func (r *Run) add(e *event.Event) error {
 	r.complete(e)
+	if r.Build != r.state.Build && r.Build != "" && r.state.Run != event.StateNone && r.state.Run != event.StatePending {
+		e.Build = r.Build // the code of another build was executed up to this event
+	}
 	if err := r.note(e); err != nil {
 		return err
 	}

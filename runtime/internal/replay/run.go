@@ -30,7 +30,8 @@ type Run struct {
 	// Unbounded reports whether a limit is certain to be unbounded. If Unbounded is nil, no limit
 	// is.
 	Unbounded func(limit string) bool
-	// Build is the build that the runs record which this run creates; empty: none.
+	// Build is the build of the code. It is recorded by runs that this run creates, and by the first
+	// event after those that another build has added. Empty: none is recorded.
 	Build string
 	// Pin returns the build to which a new run is pinned, or "" if it is not pinned, see Branch.Pin.
 	// If Pin is nil, no run is pinned.

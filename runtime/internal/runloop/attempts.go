@@ -140,12 +140,8 @@ func (s *State) startSteps() error {
 		}
 		n := s.run.State().Open(ref).Attempt + 1
 		s.interrupted = slices.DeleteFunc(s.interrupted, func(r uint64) bool { return r == ref })
-		begun := event.Event{Type: event.StepStarted, Ref: ref, Attempt: n, By: s.Worker}
-		if s.Build != s.run.State().Build {
-			begun.Build = s.Build
-		}
 		seq := s.run.State().Seq + 1
-		if s.apply(begun); s.run.State().Seq < seq { // code that has strayed to another goroutine has ended the run in the meantime
+		if s.apply(event.Event{Type: event.StepStarted, Ref: ref, Attempt: n, By: s.Worker}); s.run.State().Seq < seq { // code that has strayed to another goroutine has ended the run in the meantime
 			s.act(Action{Op: ReturnSlot})
 			return nil
 		}
