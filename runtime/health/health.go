@@ -1,5 +1,5 @@
 // Package health serves the health of a process over HTTP: /livez answers whether the process makes
-// progress, and /readyz whether it can do its work now.
+// progress, and /readyz whether it can do its work now. Package systemd reports the same to systemd.
 //
 // A process that is not live should be restarted. A process that is not ready needs no restart: it
 // waits for its store, or it is stopping. Both paths may be served without authentication, because
