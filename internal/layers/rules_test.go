@@ -77,6 +77,7 @@ var rules = []rule{
 	{packages: "runtime/worker/internal/...", module: append(below("worker"), "runtime/worker/internal/..."), external: none},
 	{packages: "runtime/health", module: []string{"runtime/event", "runtime/store", "runtime/worker"}, external: none, required: true},
 	{packages: "runtime/health/systemd", module: []string{"runtime/worker"}, external: none, required: true},
+	{packages: "runtime/invoke", module: append(below("worker"), "runtime/worker"), external: none, required: true},
 	{packages: "runtime/workflowtest", module: append(below("workflowtest"), "memstore", "internal/testutil"), helper: true},
 
 	{packages: "runtime/promises/...", helper: true},

@@ -25,7 +25,8 @@ import (
 // attempt is one execution of a step. It holds a slot from its step_started event until its
 // goroutine ends.
 type attempt struct {
-	id       uint64    // ID in the state of the run
+	id       uint64 // ID in the state of the run
+	timeout  time.Duration
 	deadline time.Time // the earliest deadline of the attempt, of the run and of WithTimeout
 	began    time.Time // by the clock of the meter
 
@@ -175,7 +176,7 @@ func (a *attempt) plan() *flow.StepPlan { return flow.PlanOf(a.op) }
 // timeUp cancels the code of an attempt that has timed out. It abandons the attempt after the grace
 // period.
 func (a *attempt) timeUp() {
-	s, cause := a.steps, &runloop.TimeoutError{After: a.plan().Timeout}
+	s, cause := a.steps, &runloop.TimeoutError{After: a.timeout}
 	a.stop(cause)
 	s.clock.AfterFunc(s.cfg.Grace, func() { a.abandon(cause) })
 }

@@ -30,7 +30,8 @@ type loopParts struct {
 	ready     *queue[runnable]
 	// outbox notifies the relay of a partition about new outbox records of sender. all reports
 	// whether sent contains every new record.
-	outbox func(partition int, sender event.RunID, sent []store.Outgoing, all bool)
+	outbox  func(partition int, sender event.RunID, sent []store.Outgoing, all bool)
+	invoked *invoked // nil except in an invocation
 }
 
 // runLoop executes one run on this worker. Other goroutines post inputs, and an executor passes them
@@ -113,6 +114,9 @@ func (t *runLoop) answered(c *runloop.Commit) (claim uint64) {
 		return claim
 	}
 	t.measure(c)
+	if t.invoked != nil {
+		t.invoked.accept(c)
+	}
 	if c.Req.Frame != nil && t.unbegun.Load() != nil {
 		t.unbegun.Store(nil)
 	}
@@ -193,7 +197,7 @@ func (t *runLoop) launch(a *runloop.Action) {
 	op, spec := b.Step, b.Run.State().Spec
 	fn, _ := t.params.Code.Step(op.Name) // the state has checked that the step exists
 	s := &attempt{
-		id: a.Attempt, deadline: b.Deadline, steps: t.steps, by: &t.inputs, run: t.id, fence: claim.Fence,
+		id: a.Attempt, timeout: b.Timeout, deadline: b.Deadline, steps: t.steps, by: &t.inputs, run: t.id, fence: claim.Fence,
 		lease: t.leases[claim.Partition], session: claim.Session, fn: fn, op: op, began: t.meter.Now(),
 	}
 	s.info = at.Attempt{Run: t.id, WorkflowID: spec.WorkflowID, Workflow: spec.Workflow, Step: op.Name, Key: op.Key, Number: b.Number, Ref: b.Ref, Tags: spec.Tags, Spec: spec, Log: t.id, LogKey: op.Key}
@@ -206,6 +210,9 @@ func (t *runLoop) launch(a *runloop.Action) {
 		s.fn = c.aroundStep(fn)
 	}
 	t.started.Add(a.Attempt, s)
+	if t.invoked != nil {
+		t.invoked.launch()
+	}
 	t.steps.launch(s)
 }
 

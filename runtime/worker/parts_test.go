@@ -14,7 +14,7 @@ import (
 // that could reach the Worker could reach every other part. Only functions that create, host or
 // change a Worker may refer to it.
 func TestParts_KnowNothingOfTheWorker(t *testing.T) {
-	testPartsDoNotName(t, "Worker", "host") // host is the interface of the Worker for clients
+	testPartsDoNotName(t, "Worker", "host", "invoker") // host is the interface of the Worker for clients, and invoker the one for package invoke
 }
 
 // TestParts_KnowNothingOfTheRunLoop proves that no part of a run loop refers to the run loop. The

@@ -34,7 +34,7 @@ func newTimeouts(clock store.Clock) *timeouts {
 }
 
 func (t *timeouts) start(a *attempt) *timeout {
-	after := a.plan().Timeout
+	after := a.timeout
 	if t.timers == nil {
 		return &timeout{clear: t.clock.AfterFunc(after, a.timeUp)}
 	}

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/internal/flow"
-	"github.com/flowgen/flowgen/runtime/internal/replay"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -16,7 +14,7 @@ func TestTimeouts_OfReusedTimersEndTheirOwnAttempts(t *testing.T) {
 	ended := make(chan *attempt, 1)
 	timers := newTimeouts(store.SystemClock)
 	attemptOf := func(timeout time.Duration) *attempt {
-		a := &attempt{op: &replay.Op{Meta: &flow.StepPlan{Timeout: timeout}}, steps: &steps{env: &env{clock: store.SystemClock, base: t.Context()}}}
+		a := &attempt{timeout: timeout, steps: &steps{env: &env{clock: store.SystemClock, base: t.Context()}}}
 		a.steps.cfg.Grace = time.Hour
 		a.ctx, a.cancel = t.Context(), func(error) { ended <- a }
 		return a
@@ -42,7 +40,7 @@ func TestTimeouts_OfReusedTimersEndTheirOwnAttempts(t *testing.T) {
 // TestAllocs_OfTimeouts proves that a timer of a short attempt takes no memory.
 func TestAllocs_OfTimeouts(t *testing.T) {
 	timers := newTimeouts(store.SystemClock)
-	a := &attempt{op: &replay.Op{Meta: &flow.StepPlan{Timeout: time.Hour}}}
+	a := &attempt{timeout: time.Hour}
 	if got := testing.AllocsPerRun(1000, func() { timers.stop(timers.start(a)) }); got >= 1 {
 		t.Errorf("a timer takes %v allocations, want 0", got)
 	}

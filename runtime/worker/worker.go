@@ -32,6 +32,7 @@ import (
 // Worker executes runs. Create one with [New], register workflows and steps, and call [Worker.Run].
 type Worker struct {
 	*env
+	client    *workflow.Client
 	loop      *loopParts
 	outage    *outage.Log
 	registry  *workflow.Registry
@@ -75,7 +76,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	}
 	e.damage, _ = store.As[store.DamageTeller](s)
 	e.io, e.cutOff = context.WithCancel(context.Background())
-	w := &Worker{env: e, outage: failures, registry: registry, code: (*flow.Registry)(registry), declares: true}
+	w := &Worker{env: e, client: c, outage: failures, registry: registry, code: (*flow.Registry)(registry), declares: true}
 	w.runs = newRuns(e)
 	w.steps = &steps{env: e, client: client, slots: newSlots(cfg.Concurrency), all: map[*attempt]struct{}{}, timeouts: newTimeouts(e.clock), interceptors: newInterceptors(cfg.Interceptors)}
 	w.executors = &executors{ready: newQueue[runnable]()}
@@ -94,7 +95,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	}
 	w.setAlerts(c)
 	kit := w.code.Kit()
-	kit.Kill, kit.Slots = func() { w.killed.Store(true) }, w.steps.slots.taken
+	kit.Kill, kit.Slots, kit.Invoker = func() { w.killed.Store(true) }, w.steps.slots.taken, invoker{w}
 	return w
 }
 
@@ -148,27 +149,16 @@ func (w *Worker) run(ctx context.Context) (err error) {
 		return errors.New("worker: Run was called twice: create a new worker")
 	}
 	defer func() { w.vitals.end.Store(&ending{err}) }()
-	w.apply(w.code.Kit())
-	w.code.Seal()
-	if w.fit == "" {
-		w.fit = flow.Fingerprint(w.code, w.cfg.Build)
-		w.build = flow.BuildOf(w.fit)
+	if err := w.prepare(); err != nil {
+		return err
 	}
-	w.setRoutes()
-	if len(w.served.routes()) == 0 {
-		return errors.New("worker: nothing is registered: call the generated Register function before Run")
-	}
-	w.loop.client.SetBuild(w.build)
-	w.loop.params = runloop.Params{
-		Worker: w.cfg.Name, Build: w.build, Recoveries: w.cfg.Recoveries, QuarantineAfter: w.quarantineAfter(), RunBudget: w.cfg.RunBudget,
-		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Around: w.steps.interceptors.around, Client: w.loop.client, Log: w.log, Serves: w.served.executes,
-		Chance: w.chance, Unbounded: w.loop.unbounded.has, Observed: w.loop.observers != nil,
-	}
-	if len(w.cfg.Alerts.Rules) > 0 {
-		w.loop.params.Alerts = w.alerting.Ended
-	}
-	defer w.joinPins()()
-	w.partition()
+	defer w.setParams()()
+	return w.serve(ctx, w.claimer.run)
+}
+
+// serve opens the sessions and executes loop until ctx ends. Then it stops the worker.
+func (w *Worker) serve(ctx context.Context, loop func(context.Context) error) error {
+	w.partition(func(int) bool { return true })
 	w.vitals.leases.Store(&w.leases)
 	if err := w.leases.Open(ctx); err != nil {
 		w.leases.Close(context.WithoutCancel(ctx), w.log)
@@ -195,18 +185,54 @@ func (w *Worker) run(ctx context.Context) (err error) {
 	if !w.cfg.NoLocalStart {
 		leave = w.loop.client.AddHost(host{w})
 	}
-	failed := w.claimer.run(ctx)
+	failed := loop(ctx)
 	leave()
 	stopPurging()
-	w.stop()
+	w.stop(w.cfg.Grace)
 	return failed
 }
 
-// partition creates the parts that exist for each partition.
-func (w *Worker) partition() {
+// prepare ends the registration and determines what the worker serves.
+func (w *Worker) prepare() error {
+	w.apply(w.code.Kit())
+	w.code.Seal()
+	if w.fit == "" {
+		w.fit = flow.Fingerprint(w.code, w.cfg.Build)
+		w.build = flow.BuildOf(w.fit)
+	}
+	w.setRoutes()
+	if len(w.served.routes()) == 0 {
+		return errors.New("worker: nothing is registered: call the generated Register function before Run")
+	}
+	return nil
+}
+
+// setParams sets the parameters that all run loops share. The caller must call leave when the worker
+// claims no more runs.
+func (w *Worker) setParams() (leave func()) {
+	w.loop.client.SetBuild(w.build)
+	w.loop.params = runloop.Params{
+		Worker: w.cfg.Name, Build: w.build, Recoveries: w.cfg.Recoveries, QuarantineAfter: w.quarantineAfter(), RunBudget: w.cfg.RunBudget,
+		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Around: w.steps.interceptors.around, Client: w.loop.client, Log: w.log, Serves: w.served.executes,
+		Chance: w.chance, Unbounded: w.loop.unbounded.has, Observed: w.loop.observers != nil,
+	}
+	if len(w.cfg.Alerts.Rules) > 0 {
+		w.loop.params.Alerts = w.alerting.Ended
+	}
+	return w.joinPins()
+}
+
+// partition creates the parts that exist for each partition. A partition that is not served has no
+// session.
+func (w *Worker) partition(served func(p int) bool) {
 	told := &sync.Map{}
 	publisher := &ratePublisher{env: w.env, outage: w.outage, session: func() store.SessionID { return w.leases[ratePartition].Current() }}
 	for p := range w.store.Partitions() {
+		if !served(p) {
+			w.outboxes, w.leases, w.unserved = append(w.outboxes, nil), append(w.leases, nil), append(w.unserved, nil)
+			w.claimer.sources = append(w.claimer.sources, &source{})
+			continue
+		}
 		relay := outbox.New(outbox.Params{
 			Store: w.store, Clock: w.clock, Log: w.log, Activity: w.activity, Partition: p, Name: w.cfg.Name, Heartbeat: w.cfg.Heartbeat,
 			Silent: w.claimer.silent, Paused: w.loop.client.SetAside, Rerun: w.loop.client.Rerun,
@@ -235,7 +261,8 @@ func (w *Worker) partition() {
 	w.loop.leases = w.leases
 }
 
-func (w *Worker) startGoroutines(purging context.Context) {
+// startParts starts the goroutines that every worker needs.
+func (w *Worker) startParts() {
 	for range max(runtime.GOMAXPROCS(0), 2) {
 		w.executors.start()
 	}
@@ -244,10 +271,20 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	w.watchdog.watch("the claim loop", w.claimer.pulse.Beat)
 	w.watchdog.watch("the executors of runs", w.executors.ready.beat)
 	for p, l := range w.leases {
-		w.watchdog.watch("the heartbeats", l.Pulse.Beat)
-		go l.Run()
-		go w.outboxes[p].Run()
-		w.outboxes[p].Notify() // delivers the records of earlier workers
+		if l != nil {
+			w.watchdog.watch("the heartbeats", l.Pulse.Beat)
+			go l.Run()
+			go w.outboxes[p].Run()
+		}
+	}
+	w.vitals.watched.Store(true)
+	go w.watchdog.run()
+}
+
+func (w *Worker) startGoroutines(purging context.Context) {
+	w.startParts()
+	for _, relay := range w.outboxes {
+		relay.Notify() // delivers the records of earlier workers
 	}
 	w.work.Go(func() { (&purger{w.env, w.outage}).run(purging) })
 	if w.declares && len(w.code.Scheduled()) > 0 {
@@ -260,8 +297,6 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	if len(w.cfg.Alerts.Rules) > 0 {
 		w.work.Go(func() { w.alerting.Run(purging) })
 	}
-	w.vitals.watched.Store(true)
-	go w.watchdog.run()
 }
 
 // host implements [localstart.Host], the interface of the worker for clients of its process.
@@ -345,16 +380,16 @@ func (e *env) logRestored(partition int, runs []event.RunID) {
 // tellDamage logs damaged data that the store has found and skipped since the last call.
 func (e *env) tellDamage() { outage.LogDamage(e.log, e.damage, slog.String("worker", e.cfg.Name)) }
 
-// stop gives all runs back. Steps may end within the grace period, and their outcomes are
+// stop gives all runs back. Steps may end within the grace period grace, and their outcomes are
 // committed. Then the contexts of the remaining steps are canceled. Outcomes within hardStop after
 // that are committed as well: a result counts, and an error gives the attempt back. Steps that do
 // not end are given back and abandoned, and a log line shows their stacks.
-func (w *Worker) stop() {
+func (w *Worker) stop(grace time.Duration) {
 	w.stopping.Store(true)
 	switch {
 	case w.killed.Load():
 		w.hard.Store(true)
-	case !w.leaveAll(w.cfg.Grace):
+	case !w.leaveAll(grace):
 		w.ending.Store(true)
 		if w.leaveAll(w.obeys) {
 			break
@@ -377,12 +412,16 @@ func (w *Worker) stop() {
 // endLeases stops the heartbeats, delivers the last outbox records, and closes the sessions.
 func (w *Worker) endLeases() {
 	var all sync.WaitGroup
-	for _, relay := range w.outboxes {
-		all.Go(relay.Stop)
+	for p, l := range w.leases {
+		if l != nil {
+			all.Go(w.outboxes[p].Stop)
+		}
 	}
 	w.leases.Stop()
 	for _, u := range w.unserved {
-		u.looks.Wait()
+		if u != nil {
+			u.looks.Wait()
+		}
 	}
 	all.Wait()
 	w.leases.Close(context.Background(), w.log)

@@ -6,9 +6,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/activity"
 )
 
-// Kit is the part of a worker that only test kits use. It belongs to the registry that the worker
-// creates. A test kit sets fields before Run, which reads them when it begins. A zero field changes
-// nothing. The worker sets the functions Kill and Slots when it is created.
+// Kit is the part of a worker that only test kits and package invoke use. It belongs to the registry
+// that the worker creates. A test kit sets fields before Run, which reads them when it begins. A zero
+// field changes nothing. The worker sets Kill, Slots and Invoker when it is created.
 type Kit struct {
 	// Registry replaces the worker's own registry, so that several incarnations of a worker share
 	// one registry. The worker then relies on the alarms of its clock, however far in the future
@@ -38,6 +38,8 @@ type Kit struct {
 	Kill func()
 	// Slots returns how many slots for steps are taken.
 	Slots func() int
+	// Invoker executes single runs instead of all runs of the worker's routes.
+	Invoker Invoker
 }
 
 // Kit returns the kit of the worker that owns the registry.

@@ -186,6 +186,18 @@ func (r *Registry) StepRuns(queues []string) []store.Route {
 	return all
 }
 
+// StepSpecs returns the descriptions of the steps, sorted by name.
+func (r *Registry) StepSpecs() []*StepSpec {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []*StepSpec
+	for _, s := range r.steps {
+		all = append(all, s.spec)
+	}
+	slices.SortFunc(all, func(a, b *StepSpec) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
 // LimitedSteps returns the names of the steps that use limits, sorted.
 func (r *Registry) LimitedSteps() []string {
 	r.mu.RLock()

@@ -112,6 +112,15 @@ func (s *Between) Claim(ctx context.Context, c store.Claim) (got store.Claimed, 
 	return got, err
 }
 
+// ClaimRun calls Around with op "claimrun".
+func (s *Between) ClaimRun(ctx context.Context, partition int, id store.SessionID, token event.Token, run event.RunID) (got store.ClaimedRun, err error) {
+	err = s.pass(ctx, "claimrun", run, func() error { got, err = s.Store.ClaimRun(ctx, partition, id, token, run); return err })
+	if err == nil {
+		s.ledger.claims(store.Claimed{Runs: []store.ClaimedRun{got}})
+	}
+	return got, err
+}
+
 // Due calls Around with op "due".
 func (s *Between) Due(ctx context.Context, partition, limit int) (next time.Time, err error) {
 	err = s.pass(ctx, "due", nil, func() error { next, err = s.Store.Due(ctx, partition, limit); return err })

@@ -60,6 +60,7 @@ type Action struct {
 type Begin struct {
 	Ref      uint64
 	Number   int
+	Timeout  time.Duration
 	Deadline time.Time  // the earliest deadline of the attempt, of the run and of WithTimeout
 	Step     *replay.Op // only its immutable fields may be read
 	Run      *replay.Run

@@ -135,6 +135,9 @@ func (s *State) startSteps() error {
 		if _, known := s.Code.Step(op.Name); !known {
 			return &unknownStepError{Run: s.id, Workflow: s.route.Workflow, Step: op.Name}
 		}
+		if s.gaveWay = s.lacksTime(op); s.gaveWay {
+			return nil
+		}
 		if !s.driver.TakeSlot() {
 			return nil
 		}
@@ -145,7 +148,9 @@ func (s *State) startSteps() error {
 			s.act(Action{Op: ReturnSlot})
 			return nil
 		}
-		s.attempted = true
+		if !s.attempted {
+			s.attempted, s.first = true, s.moment.Now
+		}
 		a := s.spareAttempt
 		if a == nil {
 			a = &attempt{}
@@ -278,11 +283,12 @@ func (s *State) launch(a *attempt) {
 		return
 	}
 	a.launched = true
-	a.deadline = a.started.Add(flow.PlanOf(op).Timeout)
+	timeout := s.attemptTimeout(a, flow.PlanOf(op))
+	a.deadline = a.started.Add(timeout)
 	if d := op.Deadline(); !d.IsZero() && d.Before(a.deadline) {
 		a.deadline = d
 	}
-	s.act(Action{Op: Start, Claim: s.claim, Attempt: a.id, Begin: Begin{Ref: a.ref, Number: a.number, Deadline: a.deadline, Step: op, Run: s.run}})
+	s.act(Action{Op: Start, Claim: s.claim, Attempt: a.id, Begin: Begin{Ref: a.ref, Number: a.number, Timeout: timeout, Deadline: a.deadline, Step: op, Run: s.run}})
 }
 
 // record applies the outcome of an attempt. It returns an error if the run cannot continue on this

@@ -18,6 +18,7 @@ type heldClaim struct {
 	group      string    // failure group that the store has recorded for the run; empty if there is none
 	leftQueue  bool      // whether the run was claimed without permits, only to end it
 	attempted  bool      // whether an attempt was begun under this claim
+	first      time.Time // when the first attempt was begun under this claim
 	waited     time.Time // when the run began to wait for its permits; zero if it did not wait, or if the wait is in the log
 	since      time.Time // when the run was claimed
 	claimSeq   uint64    // number of the claim, compared when Owned is handled

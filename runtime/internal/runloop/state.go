@@ -21,8 +21,11 @@ type Params struct {
 	Recoveries      int           // number of recoveries that poison a run
 	QuarantineAfter int           // number of recoveries at which a run is quarantined
 	RunBudget       time.Duration // how long a run may begin steps while other runs wait for its place
-	MaxLogEvents    int           // number of events at which a log has reached its bound
-	MaxLogBytes     int
+	// Within is the budget of an invocation: no attempt takes longer, and none begins that would lack
+	// the time; see [State.lacksTime]. 0 means that the worker executes runs without such a bound.
+	Within       time.Duration
+	MaxLogEvents int // number of events at which a log has reached its bound
+	MaxLogBytes  int
 
 	Code   *flow.Registry
 	Around *flow.Around // calls the code of users' workflows; nil: directly

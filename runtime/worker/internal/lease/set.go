@@ -11,8 +11,18 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Set contains the leases of a worker, indexed by partition.
+// Set contains the leases of a worker, indexed by partition. An element is nil if the worker has no
+// session on the partition.
 type Set []*Lease
+
+// all yields the leases.
+func (s Set) all(yield func(*Lease) bool) {
+	for _, l := range s {
+		if l != nil && !yield(l) {
+			return
+		}
+	}
+}
 
 // openingMost bounds how many sessions are opened in parallel.
 const openingMost = 16
@@ -26,6 +36,9 @@ func (s Set) Open(ctx context.Context) error {
 	var opening sync.WaitGroup
 	slots := make(chan struct{}, openingMost)
 	for p, l := range s {
+		if l == nil {
+			continue
+		}
 		if len(s) == 1 {
 			failed[p] = l.Open(ctx)
 			break
@@ -47,14 +60,19 @@ func (s Set) Open(ctx context.Context) error {
 
 // Answer reports whether any partition has answered.
 func (s Set) Answer() bool {
-	return slices.ContainsFunc(s, func(l *Lease) bool { return l.Current() != "" })
+	for l := range s.all {
+		if l.Current() != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // Stop ends the heartbeats of all leases in parallel, so that the worker waits only once for a
 // store that does not answer.
 func (s Set) Stop() {
 	var all sync.WaitGroup
-	for _, l := range s {
+	for l := range s.all {
 		all.Go(l.Stop)
 	}
 	all.Wait()
@@ -69,8 +87,8 @@ func (s Set) Close(ctx context.Context, log *slog.Logger) {
 	defer cancel()
 	var all sync.WaitGroup
 	failed := make([]error, len(s))
-	for i, l := range s {
-		all.Go(func() { failed[i] = l.Close(ctx) })
+	for l := range s.all {
+		all.Go(func() { failed[l.Partition] = l.Close(ctx) })
 	}
 	all.Wait()
 	failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })

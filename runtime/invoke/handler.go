@@ -1,0 +1,288 @@
+package invoke
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// Values of [Answer.Status].
+const (
+	StatusDone      = "done"      // the run has ended
+	StatusParked    = "parked"    // the run waits until Due, or for a message if Due is nil
+	StatusYielded   = "yielded"   // the budget is exhausted: the run is ready and continues with the next invocation
+	StatusAnnounced = "announced" // the answer to a request without a run
+)
+
+// Answer is the body of a successful response.
+type Answer struct {
+	Status string     `json:"status"`
+	Due    *time.Time `json:"due,omitempty"`
+
+	// The following fields are set if Status is StatusAnnounced.
+
+	Routes      []store.Route `json:"routes,omitempty"`
+	Build       string        `json:"build,omitempty"`
+	Fingerprint string        `json:"fingerprint,omitempty"`
+	Budget      string        `json:"budget,omitempty"` // duration, for example 50s
+}
+
+// ask is the body of a request.
+type ask struct {
+	Run event.RunID `json:"run,omitempty"`
+}
+
+const (
+	bodyMost = 4 << 10
+	bodyTime = 5 * time.Second
+
+	// declareEvery is the minimum interval between declarations of what the function serves.
+	declareEvery = 10 * time.Minute
+)
+
+// handler executes runs on request.
+type handler struct {
+	Config
+	invoker flow.Invoker
+	code    flow.Prepared
+	clock   store.Clock
+	seen    *seen
+	places  chan struct{} // one value for each run that is executed
+	// alone is locked for reading while a run is executed, and for writing while a run is executed that
+	// may have killed its process repeatedly. So a further death counts only for the run that causes it.
+	alone    sync.RWMutex
+	declared atomic.Int64 // time of the last declaration in nanoseconds since 1970
+}
+
+// Handler returns a handler that executes the workflows and steps which register registers. The
+// client must be open as long as the handler is used. Errors are a [*StepTimeoutError], or concern
+// the configuration.
+func Handler(c *workflow.Client, register func(*workflow.Registry), cfg Config) (http.Handler, error) {
+	if c == nil {
+		return nil, errors.New("invoke: the client is nil: create one with workflow.NewClient")
+	}
+	cfg.setDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	cfg.Worker.Heartbeat, cfg.Worker.ClaimExpiry = cfg.Lease/2, cfg.Lease
+	w := worker.New(c, cfg.Worker)
+	if register != nil {
+		register(w.Registry())
+	}
+	invoker := (*flow.Registry)(w.Registry()).Kit().Invoker
+	code, err := invoker.Prepare()
+	if err != nil {
+		return nil, fmt.Errorf("invoke: %w", err)
+	}
+	if err := slowSteps(code.Steps, cfg.Budget); err != nil {
+		return nil, err
+	}
+	return &handler{
+		Config: cfg, invoker: invoker, code: code, clock: c.Store().Clock(), seen: newSeen(seenMost),
+		places: make(chan struct{}, cfg.Concurrency),
+	}, nil
+}
+
+// ServeHTTP executes the run that the request names.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // not supported if the body is in memory
+	run, failed := h.read(w, r)
+	if failed != nil {
+		failed.write(w) // the server may read the rest of the body until the deadline
+		return
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	// If the caller disconnects, the run continues: another invocation could not execute it sooner.
+	ctx := context.WithoutCancel(r.Context())
+	var answer Answer
+	if run == "" {
+		answer, failed = h.announce(ctx)
+	} else {
+		answer, failed = h.invoke(ctx, run)
+	}
+	if failed != nil {
+		failed.write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// read reads and verifies a request. It returns the run, or "" for a request to announce the
+// function.
+func (h *handler) read(w http.ResponseWriter, r *http.Request) (event.RunID, *Error) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return "", &Error{Code: CodeMethod, Message: "the method is " + r.Method, Fix: "send a POST"}
+	}
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return "", &Error{Code: CodeContentType, Message: "the content type is not application/json"}
+	}
+	now := time.Now()
+	at, failed := checkTime(r.Header, now)
+	if failed != nil {
+		return "", failed
+	}
+	body, failed := readBody(w, r)
+	if failed != nil {
+		return "", failed
+	}
+	var a ask
+	if err := json.Unmarshal(body, &a); err != nil {
+		return "", &Error{Code: CodeMalformed, Message: "the body is not an object with a run: " + err.Error()}
+	}
+	if failed := checkSignature(r.Header, h.Secrets, string(a.Run), body); failed != nil {
+		return "", failed
+	}
+	if a.Run != "" {
+		if _, err := event.ParseRunID(string(a.Run)); err != nil {
+			return "", &Error{Code: CodeMalformed, Message: err.Error()}
+		}
+	}
+	if !h.seen.add(r.Header.Get(HeaderNonce), at, now) {
+		return "", &Error{Code: CodeReplayed, Message: "the request was received before", Fix: "sign each request anew with invoke.Sign"}
+	}
+	return a.Run, nil
+}
+
+// readBody reads a body of bounded size.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Error) {
+	if r.ContentLength > bodyMost {
+		return nil, tooLarge()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMost))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, tooLarge()
+	}
+	if timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err); ok && timeout.Timeout() {
+		w.Header().Set("Connection", "close")
+		return nil, &Error{Code: CodeTooSlow, Message: fmt.Sprintf("the body has not arrived within %v", bodyTime)}
+	}
+	if err != nil {
+		return nil, &Error{Code: CodeMalformed, Message: "the body cannot be read: " + err.Error()}
+	}
+	return body, nil
+}
+
+func tooLarge() *Error {
+	return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes", bodyMost)}
+}
+
+// announce returns what the function serves. It first does what a starting worker does.
+func (h *handler) announce(ctx context.Context) (Answer, *Error) {
+	if now := time.Now(); now.Sub(time.Unix(0, h.declared.Load())) >= declareEvery {
+		if err := h.invoker.Declare(ctx); err != nil {
+			return Answer{}, h.explain(err)
+		}
+		h.declared.Store(now.UnixNano())
+	}
+	return Answer{
+		Status: StatusAnnounced, Routes: h.code.Routes, Build: h.code.Build, Fingerprint: h.code.Fingerprint, Budget: h.Budget.String(),
+	}, nil
+}
+
+func (h *handler) stopping() bool {
+	select {
+	case <-h.Stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// invoke executes a run.
+func (h *handler) invoke(ctx context.Context, run event.RunID) (Answer, *Error) {
+	select {
+	case h.places <- struct{}{}:
+		defer func() { <-h.places }()
+	default:
+		return Answer{}, &Error{Code: CodeBusy, Message: fmt.Sprintf("the process executes %d runs already", cap(h.places))}
+	}
+	if h.stopping() {
+		return Answer{}, &Error{Code: CodeBusy, Message: "the process is stopping"}
+	}
+	got, err := h.invoker.Invoke(ctx, flow.Invocation{Run: run, Budget: h.Budget, Lease: h.Lease, Enter: h.enter}, h.Stop)
+	waits, isParked := errors.AsType[*flow.NotReadyError](err)
+	switch {
+	case isParked && waits.State == store.StateParked:
+		return parked(waits.Due), nil
+	case err != nil:
+		return Answer{}, h.explain(err)
+	}
+	switch got.Effect {
+	case store.EffectFinish, store.EffectContinue:
+		return Answer{Status: StatusDone}, nil
+	case store.EffectPark:
+		return parked(got.Due), nil
+	case store.EffectBlock:
+		return Answer{}, &Error{Code: CodeBlocked, Message: got.Why, Fix: "deploy code that matches the log of the run"}
+	case store.EffectNone, store.EffectYield:
+	}
+	return Answer{Status: StatusYielded}, nil
+}
+
+func parked(due time.Time) Answer {
+	a := Answer{Status: StatusParked}
+	if !due.IsZero() {
+		a.Due = &due
+	}
+	return a
+}
+
+// enter waits until the process may execute a run. The caller must call leave afterwards.
+func (h *handler) enter(suspect bool) (leave func()) {
+	if suspect {
+		h.alone.Lock()
+		return h.alone.Unlock
+	}
+	h.alone.RLock()
+	return h.alone.RUnlock
+}
+
+// isPinned reports whether the runs of a route are pinned to a build.
+func isPinned(r store.Route) bool {
+	_, build := event.SplitQueue(r.Queue)
+	return build != ""
+}
+
+// explain returns the answer to a request whose run could not be executed.
+func (h *handler) explain(err error) *Error {
+	e := &Error{Message: err.Error()}
+	route, isRoute := errors.AsType[*flow.RouteError](err)
+	switch {
+	case errors.Is(err, store.ErrRunNotFound):
+		e.Code = CodeUnknownRun
+	case errors.As(err, new(*store.TerminalError)):
+		e.Code = CodeEnded
+	case errors.Is(err, store.ErrOwned):
+		e.Code = CodeOwned
+	case isRoute && isPinned(route.Route):
+		e.Code, e.Fix = CodeWrongBuild, "send the run to a function of the build to which it is pinned; this one has build "+h.code.Build
+	case isRoute:
+		e.Code, e.Fix = CodeUnserved, "register the workflow, or send the run to a function that serves it"
+	case errors.As(err, new(*flow.NotReadyError)), errors.Is(err, store.ErrNotClaimable):
+		e.Code = CodeNotReady
+	case store.Unknown(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrExpired):
+		e.Code = CodeUnavailable
+	default:
+		e.Code = CodeUnexpected
+	}
+	return e
+}

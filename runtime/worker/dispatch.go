@@ -1,0 +1,184 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/deploy"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
+)
+
+// A dispatch is a worker that executes nothing. It has sessions, which announce the routes of the
+// functions, and does everything else that a fleet needs: it recovers the runs of dead sessions, makes
+// due runs ready, delivers outbox records, ends canceled runs that no session serves, and purges runs.
+// Instead of claiming ready runs it offers them to a caller, which lets a function claim them by name.
+// It owns no run. So any number of dispatches may offer the same run: one function claims it, and the
+// others are refused.
+
+func (i invoker) Declare(ctx context.Context) error {
+	w := i.Worker
+	if len(w.code.Scheduled()) > 0 {
+		if err := w.loop.client.Declare(ctx, w.code, w.clock.Now()); err != nil {
+			return err
+		}
+	}
+	if err := w.describeOnce(ctx); err != nil {
+		return err
+	}
+	entries, ok := store.As[store.Entries](w.store)
+	if !ok {
+		return nil
+	}
+	return deploy.Seen(ctx, entries, w.build)
+}
+
+func (i invoker) Dispatch(ctx context.Context, d flow.Dispatch) error {
+	w := i.Worker
+	if w.ran.Swap(true) {
+		return errors.New("worker: Dispatch was called twice")
+	}
+	w.declares = false
+	c := newClaimed(d.Routes)
+	w.served.code = c.has
+	w.served.claimed.Store(c)
+	w.fit, w.build = d.Fingerprint, flow.BuildOf(d.Fingerprint)
+	defer w.setParams()()
+	return w.serve(ctx, (&dispatch{w.env, w.claimer, d}).run)
+}
+
+// dispatch offers ready runs.
+type dispatch struct {
+	*env
+	claimer *claimer
+	flow.Dispatch
+}
+
+const (
+	// offerAgain is the first pause after a round that has found no run to offer although a wake was
+	// taken. It doubles with each such round up to offerRarely. The ready run that caused the wake is on
+	// its way to a function, which claims it soon.
+	offerAgain, offerRarely = 2 * time.Millisecond, 200 * time.Millisecond
+)
+
+// run offers ready runs until ctx ends.
+func (d *dispatch) run(ctx context.Context) error {
+	pause := offerAgain
+	examine := map[int]bool{}
+	for ctx.Err() == nil {
+		now := d.clock.Now()
+		for _, s := range d.claimer.sources {
+			if !examine[s.Partition] && !s.due(now, d.waitMost) {
+				continue
+			}
+			if err := d.examine(ctx, s); err != nil {
+				if errors.Is(err, store.ErrClosed) {
+					return err
+				}
+				wait.For(ctx, d.clock, 100*time.Millisecond)
+				continue
+			}
+			s.asked = now
+			delete(examine, s.Partition)
+		}
+		offered, left, err := d.offer(ctx)
+		switch {
+		case err != nil:
+			wait.For(ctx, d.clock, time.Second)
+		case offered > 0:
+			pause = offerAgain
+		case left:
+			wait.For(ctx, d.clock, pause)
+			pause = min(2*pause, offerRarely)
+		}
+		woken, err := d.await(ctx)
+		if errors.Is(err, store.ErrClosed) {
+			return err
+		}
+		if err != nil {
+			wait.For(ctx, d.clock, 100*time.Millisecond)
+		}
+		for _, p := range slices.Concat(woken.Claim, woken.Sooner, woken.Hinted) {
+			examine[p] = true
+		}
+		d.tellDamage()
+	}
+	return nil
+}
+
+// examine recovers the runs of dead sessions of a partition and makes due runs ready. The claim of
+// zero runs announces the ready runs again, so that a worker of the same routes gets the wake that
+// this dispatch may have taken.
+func (d *dispatch) examine(ctx context.Context, s *source) error {
+	id := s.Current()
+	if id == "" {
+		return s.Renew(ctx, id)
+	}
+	got, err := d.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: d.Routes})
+	if errors.Is(err, store.ErrExpired) {
+		return s.Renew(ctx, id)
+	}
+	if err == nil {
+		s.next = got.Next
+	}
+	return err
+}
+
+// offer offers ready runs. It returns how many were accepted, and whether others are left.
+func (d *dispatch) offer(ctx context.Context) (accepted int, left bool, err error) {
+	if d.Free() == 0 {
+		return 0, false, nil
+	}
+	teller, ok := store.As[store.FleetTeller](d.store)
+	if !ok {
+		return 0, false, errors.ErrUnsupported
+	}
+	fleet, err := teller.Fleet(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, c := range fleet.Routes {
+		if !slices.Contains(d.Routes, c.Route) {
+			continue
+		}
+		for _, run := range c.First {
+			if d.Free() > 0 && d.Offer(run) {
+				accepted++
+			}
+		}
+		left = left || c.Ready > 0
+	}
+	return accepted, left, nil
+}
+
+// await waits until there may be runs to offer.
+func (d *dispatch) await(ctx context.Context) (store.Woken, error) {
+	req := store.Wait{Until: d.clock.Now().Add(d.waitMost)}
+	for _, s := range d.claimer.sources {
+		if until := s.until(d.waitMost); until.Before(req.Until) {
+			req.Until = until
+		}
+		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.Partition, Session: s.Current()})
+	}
+	if d.Free() > 0 {
+		req.Routes = d.Routes
+	}
+	wctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-d.Changed:
+			cancel()
+		case <-wctx.Done():
+		}
+	}()
+	woken, err := d.store.Wait(wctx, req)
+	if err != nil && ctx.Err() == nil && wctx.Err() != nil {
+		return store.Woken{}, nil // changed
+	}
+	return woken, err
+}
