@@ -21,6 +21,7 @@ import (
 	"github.com/flowgen/flowgen/admin/console"
 	"github.com/flowgen/flowgen/admin/hooks"
 	"github.com/flowgen/flowgen/internal/environ"
+	"github.com/flowgen/flowgen/runtime/health"
 )
 
 func (c *command) serve() *cobra.Command {
@@ -29,7 +30,8 @@ func (c *command) serve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the HTTP API, the web console and the hooks of a store", Args: cobra.NoArgs,
 		Long: "Serve serves the HTTP API for flowctl --server and for programs; /v1/openapi.json describes it. It also executes bulk actions and\n" +
-			"accepts payloads of hooks at POST /hooks/TOKEN, where the token is the only authentication.\n\n" +
+			"accepts payloads of hooks at POST /hooks/TOKEN, where the token is the only authentication. Without authentication, /livez answers\n" +
+			"whether the process works, and /readyz whether its store answers.\n\n" +
 			"Without --tokens, --jwt-issuer or --trust-proxy-header it listens only on the loopback interface, and every process that can\n" +
 			"reach it has full access. With authentication, expose it only through a proxy that terminates TLS.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,13 +70,17 @@ func (c *command) serve() *cobra.Command {
 	return cmd
 }
 
-// faces returns a handler for the API of the open store, the console and the endpoint of hooks.
+// faces returns a handler for the API of the open store, the console, the endpoint of hooks and the
+// health of the process.
 func (c *command) faces(cfg api.Config) http.Handler {
 	url, _, _ := c.where() // The store is open, so the URL is valid.
 	s := c.onStore()
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix, api.New(s, cfg))
 	mux.Handle(hooks.Prefix, hooks.New(c.client, hooks.Config{}))
+	checks := health.New(health.Store(c.store))
+	mux.Handle(health.Live, checks)
+	mux.Handle(health.Ready, checks)
 	mux.Handle("/", console.New(s, console.Config{Store: storeName(url), Flags: "--store " + environ.HidePassword(url), Session: cfg.Session, Proxy: cfg.Proxy}))
 	return mux
 }
