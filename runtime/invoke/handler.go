@@ -70,7 +70,7 @@ type handler struct {
 // Handler returns a handler that executes the workflows and steps which register registers. The
 // client must be open as long as the handler is used. Errors are a [*StepTimeoutError], or concern
 // the configuration.
-func Handler(c *workflow.Client, register func(*workflow.Registry), cfg Config) (http.Handler, error) {
+func Handler(c *workflow.Client, register func(workflow.Registrar), cfg Config) (http.Handler, error) {
 	if c == nil {
 		return nil, errors.New("invoke: the client is nil: create one with workflow.NewClient")
 	}
@@ -81,7 +81,7 @@ func Handler(c *workflow.Client, register func(*workflow.Registry), cfg Config) 
 	cfg.Worker.Heartbeat, cfg.Worker.ClaimExpiry = cfg.Lease/2, cfg.Lease
 	w := worker.New(c, cfg.Worker)
 	if register != nil {
-		register(w.Registry())
+		register(w)
 	}
 	invoker := (*flow.Registry)(w.Registry()).Kit().Invoker
 	code, err := invoker.Prepare()

@@ -18,16 +18,11 @@ import (
 
 var secret = []byte("0123456789abcdef0123456789abcdef")
 
-// registrar lets bindings of package flowtest register code.
-type registrar struct{ r *workflow.Registry }
-
-func (r registrar) Registry() *workflow.Registry { return r.r }
-
 // registers returns a function that registers the code of the bindings.
-func registers(bindings ...flowtest.Binding) func(*workflow.Registry) {
-	return func(r *workflow.Registry) {
+func registers(bindings ...flowtest.Binding) func(workflow.Registrar) {
+	return func(r workflow.Registrar) {
 		for _, b := range bindings {
-			b(registrar{r})
+			b(r)
 		}
 	}
 }
