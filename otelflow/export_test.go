@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -31,4 +33,9 @@ func (t *Telemetry) Sweep(ctx context.Context, s store.Store) error {
 	t.store = s
 	entries, _ := store.As[store.Entries](s)
 	return t.keeper(s, entries, "sweeper").sweep(ctx)
+}
+
+// NewImpatientProvider returns a NewTracerProvider with another patience.
+func NewImpatientProvider(e sdk.SpanExporter, patience time.Duration) *sdk.TracerProvider {
+	return newTracerProvider(&breaker{SpanExporter: e, patience: patience, pause: patience})
 }

@@ -48,12 +48,20 @@ func (i IDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 }
 
 // NewTracerProvider returns a tracer provider that exports the spans of runs. If the exporter is
-// slow, a run waits until its spans are in the queue of the provider, and no span is dropped.
+// slow, a run waits until its spans are in the queue of the provider. If the export of a batch takes
+// longer than 10 s, spans are dropped until a later batch is exported, so that an outage of the
+// receiver does not stop runs.
 //
 // To sample, pass a sampler that depends only on the ID of the trace, such as
 // sdktrace.TraceIDRatioBased, so that all processes export the same traces.
 func NewTracerProvider(e sdk.SpanExporter, opts ...sdk.TracerProviderOption) *sdk.TracerProvider {
-	return sdk.NewTracerProvider(append([]sdk.TracerProviderOption{sdk.WithIDGenerator(IDs{}), sdk.WithBatcher(e, sdk.WithBlocking())}, opts...)...)
+	return newTracerProvider(&breaker{SpanExporter: e, patience: exportPatience, pause: exportPause}, opts...)
+}
+
+func newTracerProvider(b *breaker, opts ...sdk.TracerProviderOption) *sdk.TracerProvider {
+	p := sdk.NewTracerProvider(append([]sdk.TracerProviderOption{sdk.WithIDGenerator(IDs{}), sdk.WithBatcher(b, sdk.WithBlocking())}, opts...)...)
+	breakers.Store(p, b)
+	return p
 }
 
 func traceID(name string) (t trace.TraceID) {

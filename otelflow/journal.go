@@ -135,10 +135,17 @@ func (t *Telemetry) failed(what string, err error) {
 }
 
 func (t *Telemetry) flush(ctx context.Context) error {
-	if tr := t.tracing.Load(); tr != nil {
-		if f, ok := tr.provider.(flusher); ok {
-			return f.ForceFlush(ctx)
+	tr := t.tracing.Load()
+	if tr == nil {
+		return nil
+	}
+	if f, ok := tr.provider.(flusher); ok {
+		if err := f.ForceFlush(ctx); err != nil {
+			return err
 		}
+	}
+	if b, ok := breakers.Load(tr.provider); ok {
+		return b.(*breaker).failing()
 	}
 	return nil
 }
