@@ -203,12 +203,10 @@ func goesOn(f *runFacts) bool { return !f.undone && !f.taken }
 // of a singleton can start while one is open.
 func repeats(i *workflow.RunInfo) bool { return !open(i) || !i.Singleton() }
 
-// actionsFor returns the verbs of the actions that would succeed on a run and change something.
+// actionsFor returns the verbs of the actions that would succeed on a run and change something. For
+// runs of the runtime itself see takenBy.
 func actionsFor(f *runFacts) []string {
 	var all []string
-	if event.Internal(f.Workflow) {
-		return nil // operators act on the run that this run works for
-	}
 	for _, v := range verbs {
 		about := f.RunInfo
 		if v.retries() && f.last != nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -85,6 +84,8 @@ func judge(s *stage, cells []*cell) {
 		s.fleet.Stop()
 	}
 	once(s, cells)
+	attributesFit(s, cells)
+	watchedRight(s, cells[0])
 	sound(s, cells)
 }
 
@@ -223,7 +224,8 @@ func ask(ctx context.Context, s *stage, cells []*cell, all *sync.WaitGroup) {
 	for _, c := range cells {
 		answers, do := make(chan answer, 1), c.cmd.do
 		c.answers, c.got = answers, answer{Code: waits}
-		all.Go(func() { answers <- do(ctx, s, c) })
+		with := workflow.WithAttribute(ctx, attrCommand, c.key)
+		all.Go(func() { answers <- do(with, s, c) })
 	}
 	s.kill()
 	await(s, cells, decided, func(c *cell) string {
@@ -372,7 +374,7 @@ func (c *cell) found() event.RunID {
 // while the runs of the scene are not free.
 func neighborPasses(s *stage, control *cell) event.RunID {
 	s.T.Helper()
-	neighbor := flowtest.Start(s.World, pooled, work{Do: "complete", Key: control.key + "/neighbor"}, kept)
+	neighbor := s.start(pooled, work{Do: "complete", Key: control.key + "/neighbor"}, kept)
 	await(s, []*cell{control}, only("R4"), func(*cell) string {
 		if o, _ := observe(s.World, neighbor.ID()); o.Status != event.StatusCompleted {
 			return fmt.Sprintf("a run of another key does not finish: it is %+v", o)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
 )
 
@@ -79,7 +78,7 @@ func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 		for _, second := range poolActions() {
 			name := fmt.Sprintf("%s %s, %s %s", first.Verb, first.Key, second.Verb, second.Key)
 			cells++
-			s := onMemory(t)
+			s := onMemory(t, false)
 			var model limitModel
 			if !s.until(most, func() bool {
 				_, err := ops.New(s.Client).Limits().Named(s.Ctx, perKey.All().Name(), "")
@@ -127,7 +126,7 @@ func (s *stage) limitCell(want limitCell) (got limitCell) {
 		}
 	}
 	begins := func(key string, want bool) bool {
-		run := flowtest.Start(s.World, pooled, work{Do: "complete", Key: key})
+		run := s.start(pooled, work{Do: "complete", Key: key})
 		most := most
 		if !want {
 			most = 20 * time.Millisecond // a run that must not begin is observed for a short time only

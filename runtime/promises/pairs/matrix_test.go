@@ -107,7 +107,7 @@ func TestPairs_ACommandInAnyStateDoesWhatTheRulesDecide(t *testing.T) {
 		}
 		t.Run(sc.name, func(t *testing.T) {
 			cells := cellsOf(t, sc)
-			s := onMemory(t)
+			s := onMemory(t, (i+int(*seed))%2 == 0)
 			if slices.Contains(withFlowctl, sc) {
 				s.flowctl = flowctl
 			}

@@ -110,9 +110,10 @@ var rules = append(callRules, []rule{
 		}
 		return outcome{}, false
 	}},
-	// R14: Internal runs refuse commands.
+	// R14: Internal runs refuse commands. Their data can be deleted after their end, as that of all
+	// runs.
 	{"R14", func(f *facts, verb string) (outcome, bool) {
-		return refuses, f.Kind.own() && !f.Gone && (in(verb, admin.Actions()...) || verb == verbSend || verb == verbAsk)
+		return refuses, f.Kind.own() && !f.Gone && (verb != verbDelete || f.open()) && (in(verb, admin.Actions()...) || verb == verbSend || verb == verbAsk)
 	}},
 	// R20: A singleton has one active run, however its runs are started.
 	{"R20", func(f *facts, verb string) (outcome, bool) {
@@ -123,7 +124,7 @@ var rules = append(callRules, []rule{
 		switch {
 		case f.Gone && (in(verb, admin.Actions()...) || verb == verbSend || verb == verbAsk):
 			return missing, true
-		case verb != verbDelete || f.Kind.own():
+		case verb != verbDelete || f.Kind.own() && f.open():
 			return outcome{}, false
 		}
 		return when(f.open(), refuses, does(deleted)), true

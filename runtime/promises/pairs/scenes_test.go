@@ -91,7 +91,7 @@ func (c *cell) begin(s *stage, d workflow.Definition[work, string], do string, o
 	if c.id != "" {
 		opts = append(opts, workflow.WithID(c.id))
 	}
-	run := flowtest.Start(s.World, d, work{Do: do, Key: c.key}, opts...)
+	run := s.start(d, work{Do: do, Key: c.key}, opts...)
 	c.run, c.def = run.ID(), d
 	return run
 }
@@ -100,7 +100,7 @@ func (c *cell) begin(s *stage, d workflow.Definition[work, string], do string, o
 func (c *cell) other(s *stage, d workflow.Definition[work, string], do string, opts ...workflow.StartOption) event.RunID {
 	s.T.Helper()
 	opts = append(opts, workflow.WithTags(map[string]string{tagCell: c.key}), kept)
-	return flowtest.Start(s.World, d, work{Do: do, Key: c.key, By: "/other"}, opts...).ID()
+	return s.start(d, work{Do: do, Key: c.key, By: "/other"}, opts...).ID()
 }
 
 // begins returns the play of a scene that only starts the run.
@@ -186,7 +186,7 @@ func isWaiting(o Observed) bool {
 func isEnded(o Observed) bool { return o.Place == store.StateEnded }
 
 // scenes contains all scenes of the matrix.
-var scenes = slices.Concat(fresh, begun, reruns, atRest, ofTheRuntime, over, again)
+var scenes = slices.Concat(fresh, begun, reruns, atRest, ofTheRuntime, alerts, over, again)
 
 // fresh contains the states of runs whose code has not begun.
 var fresh = []scene{
@@ -437,7 +437,7 @@ var ofTheRuntime = []scene{
 func scheduled(and func(*stage, *cell) error) func(s *stage, c *cell) {
 	return func(s *stage, c *cell) {
 		s.call(c, "the schedule", func() error {
-			err := plain.Schedule(s.Ctx, s.Client, c.key, schedule.Spec{When: "every 8000h"}, work{Do: "message", Key: c.key})
+			err := plain.Schedule(s.carrying(c.key), s.Client, c.key, schedule.Spec{When: "every 8000h"}, work{Do: "message", Key: c.key})
 			if err == nil {
 				err = and(s, c)
 			}

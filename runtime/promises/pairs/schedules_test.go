@@ -27,9 +27,9 @@ func TestPairs_ACommandToAScheduleWorksInEveryStateOfIt(t *testing.T) {
 	for state, bring := range scheduleStates {
 		for _, verb := range admin.ScheduleActions() {
 			t.Run(state+" "+verb, func(t *testing.T) {
-				s := onMemory(t)
+				s := onMemory(t, true)
 				const name = "nightly"
-				err := plain.Schedule(s.Ctx, s.Client, name, schedule.Spec{When: "every 1h", Overlap: schedule.Allow}, work{Do: "complete", Key: "tick"})
+				err := plain.Schedule(s.carrying("tick"), s.Client, name, schedule.Spec{When: "every 1h", Overlap: schedule.Allow}, work{Do: "complete", Key: "tick"})
 				if err == nil {
 					s.pass(10 * time.Minute)
 					err = bring(s, name)

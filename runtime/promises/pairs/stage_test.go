@@ -14,12 +14,15 @@ import (
 	"github.com/flowgen/flowgen/admin/api"
 	"github.com/flowgen/flowgen/admin/console"
 	"github.com/flowgen/flowgen/admin/remote"
+	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/alert"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -81,6 +84,9 @@ func stepUses(a flowtest.StepArgs[string]) []limit.Use { return uses(work{Key: a
 // play is the code of all workflows. It executes the step "first", waits in the way that its input
 // selects, and executes the step "last".
 func (s *stage) play(ctx workflow.Context, in work) (string, error) {
+	if err := errors.Join(s.watch.code(workflow.Info(ctx).ID), s.carried(workflow.Attributes(ctx), in.name())); err != nil {
+		return "", err
+	}
 	double.Handle(ctx, nil, func(_ workflow.Context, n int) (int, error) { return 2 * n, nil })
 	first := "first"
 	if s.isOdd(workflow.Info(ctx).ID) {
@@ -178,6 +184,8 @@ func (s *stage) wait(ctx workflow.Context, in work) (err error) {
 			return err
 		})
 		_, err = goOn.Receive(ctx)
+	case "report":
+		err = reported(in.Key)
 	case "continue":
 		return plain.ContinueAsNew(ctx, work{Do: "message", Key: in.Key, By: "/next"})
 	default:
@@ -199,14 +207,16 @@ type stage struct {
 	serve   func()            // starts the worker of the queue "nobody", once
 	before  *flowtest.Running // a worker that the scene has started
 	mend    func()            // makes the code fit all logs, once
+	watch   *watcher          // nil if nothing is intercepted
 	fleet   *flowtest.Fleet   // the second worker and its replacement; nil if there is only one worker
 
-	mu     sync.Mutex
-	die    func() // ends the second worker like os.Exit
-	doors  map[string]chan struct{}
-	tokens map[string][]string  // tokens of pending attempts, by the key of the cell
-	odd    map[event.RunID]bool // runs whose code does not fit their logs
-	marked []marked
+	mu       sync.Mutex
+	die      func() // ends the second worker like os.Exit
+	doors    map[string]chan struct{}
+	tokens   map[string][]string  // tokens of pending attempts, by the key of the cell
+	odd      map[event.RunID]bool // runs whose code does not fit their logs
+	marked   []marked
+	reported map[string]string // keys of cells, by the text of a failure that is reported
 }
 
 // marked is one execution of a step.
@@ -218,8 +228,9 @@ type marked struct {
 // served contains the queues that have a worker from the beginning.
 var served = []string{workflow.DefaultQueue, "away", admin.AdminQueue}
 
-func newStage(w *flowtest.World) *stage {
-	s := &stage{World: w, direct: admin.New(w.Client), doors: map[string]chan struct{}{}, tokens: map[string][]string{}, odd: map[event.RunID]bool{}}
+// newStage returns a stage. watch intercepts its operations; it may be nil.
+func newStage(w *flowtest.World, watch *watcher) *stage {
+	s := &stage{World: w, watch: watch, direct: admin.New(w.Client), doors: map[string]chan struct{}{}, reported: map[string]string{}, tokens: map[string][]string{}, odd: map[event.RunID]bool{}}
 	s.TakesLong()
 	s.service = s.direct.AsLocal("operator")
 	s.api = api.New(s.direct, api.Config{AllowUnauthenticated: true, Mutations: 1 << 20, Streams: 1 << 20, Lists: 1 << 20})
@@ -229,7 +240,9 @@ func newStage(w *flowtest.World) *stage {
 	}
 	s.pages = console.New(s.service, console.Config{AllowUnauthenticated: true})
 	s.Work(worker.Config{Queues: served, Concurrency: 4000, Runs: 4000}, s.bindings()...)
-	s.serve = sync.OnceFunc(func() { s.Work(worker.Config{Queues: []string{"nobody"}}, s.bindings()...) })
+	s.serve = sync.OnceFunc(func() {
+		s.Work(worker.Config{Queues: []string{"nobody"}, Alerts: alert.Config{Targets: map[string]alert.Target{"nobody": accepting{}}}}, s.bindings()...)
+	})
 	s.mend = sync.OnceFunc(func() {
 		s.setOdd(nil)
 		other := append(s.bindings(), flowtest.As(mended, s.play)) // the additional workflow changes the build, so that the worker gets blocked runs
@@ -242,6 +255,7 @@ func newStage(w *flowtest.World) *stage {
 func (s *stage) withMortal() {
 	cfg := worker.Config{
 		Queues: served, Concurrency: 4000, Runs: 4000, Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour, // long enough for the jumps of the clock
+		Interceptors: s.interceptors(),
 	}
 	s.fleet = s.Keep(1, cfg, func(die func()) []flowtest.Binding {
 		s.mu.Lock()
@@ -332,6 +346,9 @@ func (s *stage) executed(name string, do func(ctx context.Context, key string) e
 		s.mu.Lock()
 		s.marked = append(s.marked, marked{name + " " + call.Key, key, step.IdempotencyKey(ctx), s.Store.Clock().Now()})
 		s.mu.Unlock()
+		if err := errors.Join(s.watch.attempt(ctx), s.carried(step.Attributes(ctx), key)); err != nil {
+			return "", err
+		}
 		return key, do(ctx, key)
 	}
 }
@@ -406,8 +423,15 @@ func (s *stage) page(path string) string {
 	return rec.Body.String()
 }
 
-// onMemory returns a stage on an in-memory store whose time the test advances.
-func onMemory(t *testing.T) *stage {
+// onMemory returns a stage on an in-memory store whose time the test advances. If intercepted is
+// set, an interceptor wraps all its operations.
+func onMemory(t *testing.T, intercepted bool) *stage {
 	t.Helper()
-	return newStage(flowtest.NewVirtual(t))
+	if !intercepted {
+		return newStage(flowtest.NewVirtual(t), nil)
+	}
+	watch, clock := newWatcher(), storetest.NewClock()
+	w := flowtest.NewWorld(t, memstore.NewWith(memstore.Config{Clock: clock}), workflow.ClientConfig{Interceptors: []workflow.Interceptor{watch}})
+	w.Clock = clock
+	return newStage(w, watch)
 }

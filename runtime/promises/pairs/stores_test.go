@@ -30,7 +30,7 @@ func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
 				} else {
 					cells = onePerRule(cells)
 				}
-				judge(newStage(w), cells)
+				judge(newStage(w, nil), cells)
 				for _, c := range cells {
 					compare(t, c, map[[2]string][]string{})
 				}
@@ -56,7 +56,7 @@ func TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled(t *testing.T) {
 		}
 		t.Run(sc.name, func(t *testing.T) {
 			flowtest.OnVirtualTimeInPartitions(t, inPartitions, func(t *testing.T, w *flowtest.World) {
-				s, cells := newStage(w), cellsOf(t, sc)
+				s, cells := newStage(w, nil), cellsOf(t, sc)
 				s.withMortal()
 				judge(s, cells)
 				for _, c := range cells {
