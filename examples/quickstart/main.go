@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = st.Close() }()
-	client := workflow.NewClient(crashing(st, o.crashAfter), workflow.ClientConfig{
+	client := workflow.NewClient(orders.Crashing(st, o.crashAfter), workflow.ClientConfig{
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	defer func() { _ = client.Close() }()

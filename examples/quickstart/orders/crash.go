@@ -1,4 +1,4 @@
-package main
+package orders
 
 import (
 	"context"
@@ -14,9 +14,9 @@ type crashStore struct {
 	after uint64 // sequence number of the event after whose commit the process is killed
 }
 
-// crashing returns a store that kills the process after the event with the number after. If after
+// Crashing returns a store that kills the process after the event with the number after. If after
 // is 0, it returns s.
-func crashing(s store.Store, after uint64) store.Store {
+func Crashing(s store.Store, after uint64) store.Store {
 	if after == 0 {
 		return s
 	}
