@@ -109,25 +109,24 @@ const (
 	announceAgain = time.Minute
 	// retryFirst and retryMost are the first and the longest pause after a failure of a target.
 	retryFirst, retryMost = 250 * time.Millisecond, 30 * time.Second
+	// failedMost is the longest time for which a run is not offered after a call has failed for an
+	// unknown reason. If the function has died, the run is owned until its lease expires in any case.
+	failedMost = 5 * time.Second
 )
 
 // serve dispatches to a target until ctx ends.
 func (d *Dispatcher) serve(ctx context.Context, t *Target) error {
 	c := newCaller(d, t)
 	defer c.calls.Wait()
-	for ctx.Err() == nil {
-		a, err := t.announce(ctx, d.http)
-		if err != nil {
-			c.failed(ctx, err)
-			pause(ctx, c.pause())
-			continue
+	for {
+		a, ok := c.probe(ctx)
+		if !ok {
+			return nil // ctx has ended
 		}
-		c.recovered()
 		if err := d.dispatch(ctx, c, a); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // dispatch offers ready runs to a target until ctx ends or the target announces something else.
@@ -148,17 +147,20 @@ func (d *Dispatcher) dispatch(ctx context.Context, c *caller, a announced) error
 	})
 }
 
-// watch returns when the target announces other routes or another build than a. A target that does
-// not answer is announced as before: its runs wait for it.
+// watch returns when the target announces other routes or another build than a. It reads the
+// announcement at intervals, and after a call that has failed: the target gets no further calls until
+// it has answered. So a target that is down is not called for each of its runs, and a function that
+// dies because of one run does not delay the others.
 func (d *Dispatcher) watch(ctx context.Context, c *caller, a announced) {
-	for pause(ctx, announceAgain) {
-		now, err := c.target.announce(ctx, d.http)
-		if err != nil {
-			c.failed(ctx, err)
-			continue
+	for {
+		select {
+		case <-time.After(announceAgain):
+		case <-c.doubt:
+		case <-ctx.Done():
+			return
 		}
-		c.recovered()
-		if now.fingerprint != a.fingerprint || now.budget != a.budget || !slices.Equal(now.routes, a.routes) {
+		now, ok := c.probe(ctx)
+		if !ok || now.fingerprint != a.fingerprint || now.budget != a.budget || !slices.Equal(now.routes, a.routes) {
 			return
 		}
 	}
@@ -176,31 +178,69 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// caller calls one target. It bounds the number of calls, and pauses after failures.
+// caller calls one target. It bounds the number of calls, and makes none while it is in doubt whether
+// the target works.
 type caller struct {
 	d       *Dispatcher
 	target  *Target
 	changed chan struct{}
+	doubt   chan struct{} // receives a value when a call has failed
 	calls   sync.WaitGroup
 
 	mu       sync.Mutex
 	build    string
 	patience time.Duration            // longest time of a call
 	inFlight map[event.RunID]bool     // runs whose call was not answered
-	refused  map[event.RunID]*refusal // runs that the target has refused
-	failures int                      // number of consecutive failures of the target
-	until    time.Time                // the target is not called before this time
-	told     string                   // code of the failure that was logged last
+	refused  map[event.RunID]*refusal // runs that are not offered for a while
+	doubtful bool                     // whether a call has failed since the last announcement
 }
 
-// refusal is how often and until when a run is not offered, because the target has refused it.
+// refusal is how often a call for a run has failed, and until when the run is not offered.
 type refusal struct {
 	times int
 	until time.Time
 }
 
 func newCaller(d *Dispatcher, t *Target) *caller {
-	return &caller{d: d, target: t, changed: make(chan struct{}, 1), inFlight: map[event.RunID]bool{}, refused: map[event.RunID]*refusal{}}
+	return &caller{
+		d: d, target: t, changed: make(chan struct{}, 1), doubt: make(chan struct{}, 1),
+		inFlight: map[event.RunID]bool{}, refused: map[event.RunID]*refusal{},
+	}
+}
+
+// probe reads the announcement of the target. It retries until it succeeds, at growing intervals. It
+// returns false if ctx has ended.
+func (c *caller) probe(ctx context.Context) (announced, bool) {
+	told := ""
+	for failures := 1; ; failures++ {
+		a, err := c.target.announce(ctx, c.d.http)
+		if ctx.Err() != nil {
+			return announced{}, false
+		}
+		if err == nil {
+			if told != "" {
+				c.d.cfg.Logger.InfoContext(ctx, "a function can be called again", "target", c.target.URL)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.doubtful = false
+			notify(c.changed)
+			return a, true
+		}
+		wait := backoff(failures, retryMost)
+		if code := codeOf(err); code != told {
+			told = code
+			c.d.cfg.Logger.WarnContext(ctx, "a function cannot be called: its runs wait", "target", c.target.URL, "code", code, "error", err, "again", wait)
+		}
+		pause(ctx, wait)
+	}
+}
+
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return CodeUnexpected
 }
 
 // announce begins to dispatch to the announced code, which may accept runs that the earlier code has
@@ -212,9 +252,9 @@ func (c *caller) announce(a announced) {
 	clear(c.refused)
 }
 
-func (c *caller) notify() {
+func notify(c chan<- struct{}) {
 	select {
-	case c.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -223,14 +263,10 @@ func (c *caller) notify() {
 func (c *caller) free() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if wait := time.Until(c.until); wait > 0 {
+	if c.doubtful {
 		return 0
 	}
-	most := c.target.Concurrency
-	if c.failures > 0 {
-		most = 1 // one call tests whether the target works again
-	}
-	return max(most-len(c.inFlight), 0)
+	return max(c.target.Concurrency-len(c.inFlight), 0)
 }
 
 // offer calls the target for a run, unless there is a reason not to.
@@ -257,30 +293,32 @@ func (c *caller) offer(ctx context.Context, run event.RunID) bool {
 
 // answered records the answer for a run.
 func (c *caller) answered(ctx context.Context, run event.RunID, err error) {
-	defer c.notify()
-	e, _ := errors.AsType[*Error](err)
-	if e == nil {
-		c.recovered()
-	} else if !aboutRun[e.Code] {
-		c.failed(ctx, err)
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer notify(c.changed)
 	delete(c.inFlight, run)
-	if e == nil || !aboutRun[e.Code] {
+	if err == nil {
 		delete(c.refused, run)
 		return
 	}
+	code, most := codeOf(err), retryMost
+	if !aboutRun[code] {
+		most = failedMost
+		c.doubtful = true
+		notify(c.doubt)
+	}
 	r := c.refused[run]
-	if r == nil {
+	if r == nil || time.Since(r.until) > most {
 		r = &refusal{}
 		c.refused[run] = r
-		if e.Code == CodeWrongBuild || e.Code == CodeUnserved || e.Code == CodeBlocked {
-			c.d.cfg.Logger.WarnContext(ctx, "a function has refused a run", "run", run, "target", c.target.URL, "build", c.build, "code", e.Code, "error", e.Message, "fix", e.Fix)
+		if !quiet[code] {
+			c.d.cfg.Logger.WarnContext(ctx, "a function has not executed a run", "run", run, "target", c.target.URL, "build", c.build, "code", code, "error", err)
 		}
 	}
 	r.times++
-	r.until = time.Now().Add(backoff(r.times))
+	wait := backoff(r.times, most)
+	r.until = time.Now().Add(wait)
+	time.AfterFunc(wait, func() { notify(c.changed) })
 	c.forget()
 }
 
@@ -302,50 +340,16 @@ func (c *caller) forget() {
 	}
 }
 
-// aboutRun contains the codes of answers that concern the run. All others concern the target.
+// aboutRun contains the codes of answers that concern the run. After other errors it is in doubt
+// whether the target works.
 var aboutRun = map[string]bool{
 	CodeUnknownRun: true, CodeEnded: true, CodeOwned: true, CodeNotReady: true, CodeWrongBuild: true, CodeBlocked: true, CodeUnserved: true, CodeReplayed: true, CodeMalformed: true,
 }
 
+// quiet contains the codes of answers that are expected if there are several dispatchers or workers.
+var quiet = map[string]bool{CodeUnknownRun: true, CodeEnded: true, CodeOwned: true, CodeNotReady: true, CodeBusy: true}
+
 // backoff returns the pause after a number of failures.
-func backoff(times int) time.Duration {
-	return min(retryFirst<<min(times-1, 10), retryMost)
-}
-
-// failed records a failure of the target, and logs it if it differs from the last one.
-func (c *caller) failed(ctx context.Context, err error) {
-	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failures++
-	wait := backoff(c.failures)
-	c.until = time.Now().Add(wait)
-	time.AfterFunc(wait, c.notify)
-	code := CodeUnexpected
-	if e, ok := errors.AsType[*Error](err); ok {
-		code = e.Code
-	}
-	if code != c.told {
-		c.told = code
-		c.d.cfg.Logger.WarnContext(ctx, "a function cannot be called: its runs wait", "target", c.target.URL, "code", code, "error", err, "again", wait)
-	}
-}
-
-// recovered records that the target has answered.
-func (c *caller) recovered() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.told != "" {
-		c.d.cfg.Logger.Info("a function can be called again", "target", c.target.URL)
-	}
-	c.failures, c.until, c.told = 0, time.Time{}, ""
-}
-
-// pause returns how long to wait after the last failure.
-func (c *caller) pause() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return max(time.Until(c.until), time.Millisecond)
+func backoff(times int, most time.Duration) time.Duration {
+	return min(retryFirst<<min(times-1, 10), most)
 }

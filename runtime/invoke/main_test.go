@@ -3,7 +3,7 @@ package invoke_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -136,3 +136,11 @@ func OnVirtualTimeOnCluster(t *testing.T, n int, test func(t *testing.T, w *Worl
 	cluster := kind{inPartitions("redis cluster", n), func(t *testing.T, c store.Clock) store.Store { return databases.cluster(t, n, c) }}
 	onVirtual(t, func(t *testing.T, w *World, _ *Purges) { test(t, w) }, cluster)
 }
+
+// OnCluster executes a test on a Redis Cluster with n partitions. TestMain must call redistest.Main.
+func OnCluster(t *testing.T, n int, test func(t *testing.T, w *World)) {
+	t.Helper()
+	if databases.cluster != nil {
+		on(t, test, kind{inPartitions("redis cluster", n), func(t *testing.T, c store.Clock) store.Store { return databases.cluster(t, n, c) }})
+	}
+}
