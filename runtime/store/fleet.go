@@ -93,7 +93,7 @@ func FleetOf(now time.Time, sessions []FleetSession, loads []RouteLoad) Fleet {
 		return all[c]
 	}
 	for i := range loads {
-		if !loads[i].idle() {
+		if !loads[i].Idle() {
 			load(loads[i].Route).Add(&loads[i])
 		}
 	}
@@ -110,7 +110,8 @@ func FleetOf(now time.Time, sessions []FleetSession, loads []RouteLoad) Fleet {
 	return f
 }
 
-func (l *RouteLoad) idle() bool {
+// Idle reports whether the route has no open runs.
+func (l *RouteLoad) Idle() bool {
 	return l.Ready+l.Waiting+l.Owned+l.Parked+l.Blocked == 0
 }
 

@@ -141,12 +141,16 @@ func (r *runs) awaited(routes []store.Route) (wanted []store.Route, from time.Ti
 // shares partitions the routes into groups that are claimed separately: one group for each queue
 // with a bound, and one for all other queues.
 func (c *claimer) shares() [][]store.Route {
-	if len(c.cfg.AtOnce) == 0 {
-		return [][]store.Route{c.served.routes()}
+	routes := c.served.routes()
+	switch {
+	case len(routes) == 0:
+		return nil
+	case len(c.cfg.AtOnce) == 0:
+		return [][]store.Route{routes}
 	}
 	var free []store.Route
 	bounded := map[string][]store.Route{}
-	for _, route := range c.served.routes() {
+	for _, route := range routes {
 		queue := queueOf(route)
 		if c.cfg.AtOnce[queue] == 0 {
 			free = append(free, route)

@@ -297,7 +297,7 @@ func (c *claimer) handOn(claim map[int]cause) {
 	ctx, cancel := context.WithTimeout(context.Background(), hardStop)
 	defer cancel()
 	for _, s := range c.sources {
-		if (claim[s.Partition] != 0 || len(c.cfg.AtOnce)+len(c.cfg.Capacity) > 0) && !s.silent.Load() {
+		if (claim[s.Partition] != 0 || len(c.cfg.AtOnce)+len(c.cfg.Capacity) > 0) && !s.silent.Load() && len(c.served.routes()) > 0 {
 			// If this claim fails, other workers claim after waitMost at the latest.
 			_, _ = c.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: s.Current(), Token: event.NewToken(), Routes: c.served.routes()})
 		}
@@ -364,7 +364,7 @@ func (c *claimer) await(ctx context.Context, full bool) (store.Woken, error) {
 // due time. If the worker becomes full earlier, it must claim again once it has free capacity,
 // because it has taken the wake.
 func (c *claimer) claimFrom(ctx context.Context, s *source, why cause) (a claimAnswer) {
-	a.hinted = true
+	a.hinted = len(c.served.routes()) > 0 // a worker of a retired build claims nothing
 	for _, routes := range c.shares() {
 		share := c.claimShare(ctx, s, routes, why)
 		if share.err != nil || share.full {

@@ -111,6 +111,9 @@ func (m *committer) send(batch []sending) {
 // deliver passes the answer to the run, which then owns the commit and may reuse it.
 func (m *committer) deliver(c sending, answer store.Committed) {
 	c.Answer = answer
+	if c.start != nil {
+		m.creating.Add(-1)
+	}
 	if c.next.lease != nil {
 		c.next.lease.OnClaimed(answer.Err)
 		m.adopt(c.next, answer.Next)

@@ -186,6 +186,10 @@ func (t *runLoop) send(c *runloop.Commit, claim *runloop.Claim) {
 	switch {
 	case c.Create:
 		s.start, s.session = t.start, claim.Session
+		t.creating.Add(1) // before the routes are read, see mover.update
+		if !t.served.claims(claim.Route) {
+			t.start.Decline()
+		}
 	case c.GivesPermits:
 		t.claimNext(&s, claim)
 	}

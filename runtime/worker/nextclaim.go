@@ -78,6 +78,19 @@ func (r *runs) reserve(route store.Route) []store.Route {
 	return r.limited
 }
 
+// reroute forgets the routes from which the worker does not claim any more.
+func (r *runs) reroute() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var left []store.Route
+	for _, route := range r.limited {
+		if r.served.claims(route) {
+			left = append(left, route)
+		}
+	}
+	r.limited = left
+}
+
 func (r *runs) unreserve() {
 	r.mu.Lock()
 	r.reserved--

@@ -64,6 +64,9 @@ func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 		if got.Err != nil || got.Record.QueueState != store.StateReady || u.served.claims(got.Record.Route) {
 			continue // the run was removed, or a worker that serves it reports the error
 		}
+		if u.served.executes(got.Record.Route) { // the run is pinned to a build without workers, or the build of this worker is retired
+			u.movable.Notify()
+		}
 		u.tellUnserved(&got.Record)
 		if u.over(got) {
 			if err := u.claim(ctx, got.Record.Run); err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker/internal/alerting"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 	"github.com/flowgen/flowgen/runtime/worker/internal/outbox"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -70,6 +71,7 @@ func New(c *workflow.Client, cfg Config) *Worker {
 	e := &env{
 		cfg: cfg, store: outage.Watch(s, failures), clock: s.Clock(), log: cfg.Logger, base: context.Background(), chance: rand.Float64,
 		meter: rates.NewMeter(time.Now), recheck: recheck, waitMost: waitMost, obeys: hardStop, stuckAfter: StuckAfter,
+		moves: movesEvery, movable: wait.NewNotifier(),
 	}
 	if cfg.BaseContext != nil {
 		e.base = cfg.BaseContext()
@@ -297,6 +299,10 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	if len(w.cfg.Alerts.Rules) > 0 {
 		w.work.Go(func() { w.alerting.Run(purging) })
 	}
+	if w.declares && w.build != "" {
+		m := w.newMover()
+		w.work.Go(func() { m.run(purging) })
+	}
 }
 
 // host implements [localstart.Host], the interface of the worker for clients of its process.
@@ -346,10 +352,15 @@ type env struct {
 	waitMost   time.Duration // longest sleep of the claim loop
 	obeys      time.Duration // how long a stopping worker waits for canceled code
 	stuckAfter time.Duration // how long a loop may make no progress before the worker is not live
+	moves      time.Duration // interval at which the worker checks whether pinned runs must move
 
 	fit    string // fingerprint of the code
 	build  string // the build named in events; empty if it does not identify the program
 	served served
+	// movable is notified when a pinned run is found that no worker serves. creating is the number
+	// of local starts whose creation is in flight.
+	movable  wait.Notifier
+	creating atomic.Int64
 }
 
 // lifecycle is the state of a worker's shutdown.
@@ -507,6 +518,7 @@ func (w *Worker) awaitExecutors() {
 func (w *Worker) apply(k *flow.Kit) {
 	w.activity, w.fit, w.queues = k.Activity, k.Fingerprint, k.Queues
 	w.waitMost, w.obeys, w.stuckAfter = cmp.Or(k.Sleeps, w.waitMost), cmp.Or(k.Obeys, w.obeys), cmp.Or(k.Stuck, w.stuckAfter)
+	w.moves = cmp.Or(k.Moves, w.moves)
 	if k.Chance != nil {
 		w.chance = k.Chance
 	}

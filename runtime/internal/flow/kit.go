@@ -30,6 +30,9 @@ type Kit struct {
 	// user code, and Stuck is how long a loop of a live worker may make no progress. 0 means no
 	// change.
 	Sleeps, Obeys, Stuck time.Duration
+	// Moves is the interval at which the worker checks whether pinned runs must move. 0 means no
+	// change.
+	Moves time.Duration
 
 	// Kill ends the worker like the death of its process: no code of a run continues, nothing is
 	// given back, and there is no grace period. Unlike a death, it unwinds the worker's goroutines.

@@ -142,6 +142,11 @@ func ProbeEvery(d time.Duration) Binding {
 	return func(r workflow.Registrar) { kitOf(r).Sleeps = d }
 }
 
+// MovesEvery sets the interval at which a worker checks whether pinned runs must move.
+func MovesEvery(d time.Duration) Binding {
+	return func(r workflow.Registrar) { kitOf(r).Moves = d }
+}
+
 // ObeysWithin limits how long a stopping worker waits for code that it has canceled.
 func ObeysWithin(d time.Duration) Binding {
 	return func(r workflow.Registrar) { kitOf(r).Obeys = d }

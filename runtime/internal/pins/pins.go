@@ -45,8 +45,9 @@ type View struct {
 	State deploy.State
 	Fleet store.Fleet
 
-	at   time.Time
-	live map[store.Route][]string // builds whose workers serve the pinned runs of a route, by the route of runs that are not pinned
+	at      time.Time
+	serving map[store.Route][]string // builds whose live workers serve a route
+	live    map[store.Route][]string // builds whose workers serve the pinned runs of a route, by the route of runs that are not pinned
 }
 
 // Live returns the builds with live workers that serve the pinned runs of a route. The queue of the
@@ -57,6 +58,9 @@ func (v *View) Live(route store.Route) []string {
 	}
 	return v.live[route]
 }
+
+// Serving returns the builds with live workers that serve a route.
+func (v *View) Serving(route store.Route) []string { return v.serving[route] }
 
 // Takes reports whether the build takes new pinned runs of a route.
 func (v *View) Takes(build string, route store.Route) bool {
@@ -106,7 +110,7 @@ func (p *Picker) isFresh(v *View, fresh time.Duration) bool {
 }
 
 func (p *Picker) read(ctx context.Context) (*View, error) {
-	v := &View{at: p.store.Clock().Now(), live: map[store.Route][]string{}}
+	v := &View{at: p.store.Clock().Now(), serving: map[store.Route][]string{}, live: map[store.Route][]string{}}
 	var err error
 	if entries, ok := store.As[store.Entries](p.store); ok {
 		if v.State, err = deploy.Load(ctx, entries); err != nil {
@@ -120,18 +124,36 @@ func (p *Picker) read(ctx context.Context) (*View, error) {
 	}
 	for i := range v.Fleet.Sessions {
 		s := &v.Fleet.Sessions[i]
-		if !s.Live(v.Fleet.Now) {
+		own := p.buildOf(s.Fingerprint)
+		if !s.Live(v.Fleet.Now) || own == "" {
 			continue
 		}
-		own := p.buildOf(s.Fingerprint)
 		for _, route := range s.Routes {
-			if plain, build := Plain(route); build == own && build != "" && !slices.Contains(v.live[plain], build) {
-				v.live[plain] = append(v.live[plain], build)
+			add(v.serving, route, own)
+			if plain, build := Plain(route); build == own {
+				add(v.live, plain, own)
 			}
 		}
 	}
 	p.view.Store(v)
 	return v, nil
+}
+
+// Retired reports whether the record contains the build as retired. If the store does not answer, it
+// returns false.
+func (p *Picker) Retired(ctx context.Context, build string) bool {
+	entries, ok := store.As[store.Entries](p.store)
+	if !ok {
+		return false
+	}
+	state, err := deploy.Load(ctx, entries)
+	return err == nil && state.Retired(build)
+}
+
+func add(builds map[store.Route][]string, route store.Route, build string) {
+	if !slices.Contains(builds[route], build) {
+		builds[route] = append(builds[route], build)
+	}
 }
 
 // Worker is a worker of this process.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,11 +71,12 @@ type Lease struct {
 
 	mu       sync.Mutex
 	id       store.SessionID
-	over     bool      // whether the session has expired and no new session was opened
-	renewed  time.Time // when the last successful request was sent, by the monotonic clock
-	claiming int       // number of claim calls in flight
-	answered time.Time // when the store last answered about the session
-	claimed  time.Time // when the store last answered a claim
+	over     bool          // whether the session has expired and no new session was opened
+	renewed  time.Time     // when the last successful request was sent, by the monotonic clock
+	claiming int           // number of claim calls in flight
+	answered time.Time     // when the store last answered about the session
+	claimed  time.Time     // when the store last answered a claim
+	said     []store.Route // routes of the session in the store
 }
 
 // New returns a lease without a session.
@@ -104,10 +106,31 @@ func (l *Lease) Open(ctx context.Context) error {
 }
 
 func (l *Lease) open(ctx context.Context, id store.SessionID) error {
-	return l.Store.OpenSession(ctx, store.Session{
+	routes := l.Routes()
+	err := l.Store.OpenSession(ctx, store.Session{
 		Partition: l.Partition, ID: id, Worker: l.Worker, TTL: l.Expiry,
-		Routes: l.Routes(), Fingerprint: l.Fingerprint,
+		Routes: routes, Fingerprint: l.Fingerprint,
 	})
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.said = routes
+	}
+	return err
+}
+
+// Announced reports whether the session in the store has the present routes.
+func (l *Lease) Announced() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Equal(l.said, l.Routes())
+}
+
+// Quiet reports whether no claim under the session is in flight.
+func (l *Lease) Quiet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.claiming == 0
 }
 
 // Announce makes the store replace the routes of the session, after the result of Routes has

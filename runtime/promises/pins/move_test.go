@@ -1,0 +1,201 @@
+package pins_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/internal/deploy"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+var fitting = pinnedFlow[int, []string]("pins.fitting")
+
+// fits starts a worker of a build whose code of fitting matches the logs of all other builds.
+func fits(w *flowtest.World, name string, more ...flowtest.Binding) *flowtest.Running {
+	w.T.Helper()
+	code := flowtest.As(fitting, func(ctx workflow.Context, n int) ([]string, error) {
+		first, err := where.Call(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := onward.Receive(ctx); err != nil {
+			return nil, err
+		}
+		second, err := where.Call(ctx, n)
+		return []string{first, second}, err
+	})
+	step := where.As(func(context.Context, int) (string, error) { return name, nil })
+	return w.WorkOn(w.Store, worker.Config{Build: name, Heartbeat: 50 * time.Millisecond}, append(more, code, step, flowtest.MovesEvery(50*time.Millisecond))...)
+}
+
+// retire retires a build.
+func retire(w *flowtest.World, name, to string) {
+	w.T.Helper()
+	change(w, func(s *deploy.State) { s.Add(name).Retired, s.Add(name).To = w.Store.Clock().Now(), to })
+}
+
+func change(w *flowtest.World, f func(*deploy.State)) {
+	w.T.Helper()
+	entries, ok := store.As[store.Entries](w.Store)
+	if !ok {
+		w.T.Fatal("the store keeps no entries")
+	}
+	_, err := deploy.Update(w.Ctx, entries, func(s *deploy.State) error {
+		f(s)
+		return nil
+	})
+	flowtest.Order(w.T, err)
+}
+
+// started starts runs on the client of a worker and waits until they wait for a message.
+func started(w *flowtest.World, by *flowtest.Running, d workflow.Definition[int, []string], n int) (runs []*workflow.Run[[]string]) {
+	w.T.Helper()
+	for i := range n {
+		run, err := d.Start(w.Ctx, by.Client, i)
+		flowtest.Order(w.T, err)
+		w.ReachWaiting(run)
+		runs = append(runs, run)
+	}
+	return runs
+}
+
+func executedBy(w *flowtest.World, runs []*workflow.Run[[]string], first, second string) {
+	w.T.Helper()
+	for _, run := range runs {
+		if got := flowtest.Result(w, run); got[0] != first || got[1] != second {
+			w.T.Errorf("run %s: got %v, want %s and %s", run.ID(), got, first, second)
+		}
+	}
+}
+
+func advance(w *flowtest.World, runs []*workflow.Run[[]string]) {
+	w.T.Helper()
+	for _, run := range runs {
+		flowtest.Order(w.T, onward.Send(w.Ctx, run, 1))
+	}
+}
+
+func TestOPS10_PinnedRunsOfABuildWithoutWorkersMoveToAnotherBuild(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		a, b := fits(w, "a"), fits(w, "b")
+		serving(w, fitting, "a", "b")
+		runs := started(w, a, fitting, 5)
+		stays := started(w, b, fitting, 1)
+		a.Stop()
+		advance(w, runs)
+		advance(w, stays)
+		executedBy(w, runs, "a", "b")
+		executedBy(w, stays, "b", "b")
+		w.Healthy()
+	})
+}
+
+// While the workers of a build restart, its runs wait for them.
+func TestOPS10_PinnedRunsStayDuringARestart(t *testing.T) {
+	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
+		a, _ := build(w, "a", flowtest.MovesEvery(time.Hour)), build(w, "b", flowtest.MovesEvery(time.Hour))
+		serving(w, ordered, "a", "b")
+		runs := started(w, a, ordered, 3)
+		a.Stop()
+		advance(w, runs)
+		w.Clock.Advance(90 * time.Minute)
+		build(w, "a")
+		executedBy(w, runs, "a", "a")
+	})
+}
+
+func TestOPS10_PinnedRunsOfARetiredBuildMoveWhileItsWorkersLive(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		a, _, c := fits(w, "a"), fits(w, "b"), fits(w, "c")
+		serving(w, fitting, "a", "b", "c")
+		runs := started(w, a, fitting, 5)
+		retire(w, "a", "c")
+		claimsNothing(w, "a")
+		advance(w, runs)
+		executedBy(w, runs, "a", "c")
+		for _, by := range []*flowtest.Running{a, c} { // a start by a process of the retired build gets another one as well
+			w.Eventually("the client has read that the build is retired", func() bool {
+				run, err := fitting.Start(w.Ctx, by.Client, 1)
+				flowtest.Order(t, err)
+				info, err := run.Info(w.Ctx)
+				flowtest.Order(t, err)
+				return info.Pin == "b" || info.Pin == "c"
+			})
+		}
+		w.Healthy()
+	})
+}
+
+// claimsNothing waits until the sessions of a build have no routes.
+func claimsNothing(w *flowtest.World, name string) {
+	w.T.Helper()
+	teller, _ := store.As[store.FleetTeller](w.Store)
+	w.Eventually("the workers of build "+name+" claim nothing", func() bool {
+		fleet, err := teller.Fleet(w.Ctx)
+		flowtest.Order(w.T, err)
+		live := 0
+		for _, s := range fleet.Sessions {
+			if len(s.Fingerprint) > len(name) && s.Fingerprint[:len(name)+1] == name+"@" {
+				if live++; len(s.Routes) > 0 {
+					return false
+				}
+			}
+		}
+		return live > 0
+	})
+}
+
+// The code of no other build fits the runs, so they return to the retired build.
+func TestOPS10_ARetiredBuildFinishesTheRunsThatNoOtherBuildAccepts(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		quick := flowtest.MovesEvery(50 * time.Millisecond)
+		a, _ := build(w, "a", quick), build(w, "b", quick)
+		serving(w, ordered, "a", "b")
+		runs := started(w, a, ordered, 5)
+		retire(w, "a", "")
+		claimsNothing(w, "a")
+		advance(w, runs)
+		executedBy(w, runs, "a", "a")
+		w.Healthy()
+	})
+}
+
+// The only build that serves a workflow claims its runs although it is retired.
+func TestOPS10_ARetiredBuildServesWhatNoOtherBuildServes(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	a := fits(w, "a")
+	serving(w, fitting, "a")
+	runs := started(w, a, fitting, 2)
+	retire(w, "a", "")
+	time.AfterFunc(300*time.Millisecond, func() { advance(w, runs) })
+	executedBy(w, runs, "a", "a")
+}
+
+// plainFlow has runs that are not pinned.
+var plainFlow = shim.NewWorkflow[int, string]("test.pins.plain", "in", shim.WorkflowPolicy{})
+
+func TestOPS10_ARetiredBuildClaimsNoRunsThatAreNotPinned(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		run := func(name string) *flowtest.Running {
+			return w.WorkOn(w.Store, worker.Config{Build: name, Heartbeat: 50 * time.Millisecond}, flowtest.MovesEvery(50*time.Millisecond),
+				flowtest.As(plainFlow, func(workflow.Context, int) (string, error) { return name, nil }))
+		}
+		run("a")
+		b := run("b")
+		serving(w, plainFlow, "a", "b")
+		retire(w, "a", "")
+		claimsNothing(w, "a")
+		for n := range 30 {
+			r, err := plainFlow.Start(w.Ctx, b.Client, n)
+			flowtest.Order(t, err)
+			if got := flowtest.Result(w, r); got != "b" {
+				t.Fatalf("run %d was executed by build %s", n, got)
+			}
+		}
+	})
+}
