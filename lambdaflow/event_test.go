@@ -23,8 +23,8 @@ type seen struct {
 	Length                                int64
 }
 
-// invoke passes an event to a handler that records its request, and returns the record.
-func invoke(t *testing.T, event any) (seen, error) {
+// pass passes an event to a handler that records its request, and returns the record.
+func pass(t *testing.T, event any) (seen, error) {
 	t.Helper()
 	payload, err := json.Marshal(event)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestWrap_RequestsHaveWhatTheirEventsHave(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := invoke(t, tt.event)
+			got, err := pass(t, tt.event)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestWrap_RefusesEventsThatAreNoRequests(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := invoke(t, tt.event)
+			got, err := pass(t, tt.event)
 			var refused *lambdaflow.EventError
 			if !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.want) {
 				t.Errorf("got error %v, want an EventError about %q", err, tt.want)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/lambdaflow"
 )
 
@@ -20,11 +21,12 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv("LAMBDAFLOW_FUNCTION"); name != "" {
 		lambdaflow.Start(functions[name])
 	}
-	os.Exit(m.Run())
+	redistest.Main(m)
 }
 
 var functions = map[string]func(context.Context) (http.Handler, error){
 	"broken": func(context.Context) (http.Handler, error) { return nil, errors.New("the store is unreachable") },
+	"orders": newHandler,
 	"echo":   func(context.Context) (http.Handler, error) { return http.HandlerFunc(echo), nil },
 }
 

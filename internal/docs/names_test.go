@@ -18,12 +18,12 @@ import (
 // these names exist.
 var packages = []string{
 	"runtime/workflow", "runtime/step", "runtime/worker", "runtime/event", "runtime/store",
-	"runtime/store/storetest", "runtime/store/fsck", "runtime/workflowtest", "runtime/step/sqlstep", "memstore", "sqlitestore",
+	"runtime/store/storetest", "runtime/store/fsck", "runtime/workflowtest", "runtime/step/sqlstep", "runtime/invoke", "memstore", "sqlitestore",
 }
 
 var (
 	// qualified matches a qualified identifier of one of these packages, with or without a member.
-	qualified = regexp.MustCompile(`\b(workflow|step|worker|event|store|storetest|fsck|workflowtest|sqlstep|memstore|sqlitestore)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
+	qualified = regexp.MustCompile(`\b(workflow|step|worker|event|store|storetest|fsck|workflowtest|sqlstep|invoke|memstore|sqlitestore)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 	// testName matches the name of a test, or of a behaviour of the conformance suite.
 	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*|[FMCWKP][1-4]_\\w+)`")
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)

@@ -1,0 +1,296 @@
+package lambdaflow_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/examples/quickstart/orders"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/invoke"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+
+	_ "github.com/flowgen/flowgen/sqlitestore"
+)
+
+const (
+	secret = "a secret of the tests, at least 32 bytes"
+	// patience is the maximum duration of a wait. It suffices on a busy machine.
+	patience = 2 * time.Minute
+)
+
+// fleet is a store, the function that executes its runs on the emulated platform, and two dispatchers.
+type fleet struct {
+	t        *testing.T
+	client   *workflow.Client
+	platform *platform
+	effects  string
+}
+
+func newFleet(t *testing.T, url, effects string) *fleet {
+	t.Helper()
+	st, err := store.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := workflow.NewClient(st, workflow.ClientConfig{})
+	t.Cleanup(func() {
+		if err := errors.Join(client.Close(), st.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	f := &fleet{t, client, newPlatform(t, 30*time.Second, "LAMBDAFLOW_FUNCTION=orders", "FLOWGEN_STORE="+url, "ORDERS_SECRET="+secret, "ORDERS_EFFECTS="+effects), effects}
+	at := httptest.NewServer(f.platform)
+	t.Cleanup(at.Close)
+	for range 2 {
+		d, err := invoke.NewDispatcher(client, invoke.DispatcherConfig{
+			Targets: []invoke.Target{{URL: at.URL + "/", Secret: []byte(secret)}}, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("the dispatcher ended with %v", err)
+			}
+		})
+	}
+	return f
+}
+
+// start starts an order that is already approved.
+func (f *fleet) start(id string) *workflow.Run[orders.Receipt] {
+	f.t.Helper()
+	run, err := orders.Fulfil.Start(f.t.Context(), f.client, orders.Order{ID: id, Cents: 4990, Items: []string{"lamp", "desk"}}, workflow.WithID(id))
+	if err == nil {
+		err = orders.Approval.Send(f.t.Context(), run, "ann")
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return run
+}
+
+// completes waits for the result of an order.
+func (f *fleet) completes(run *workflow.Run[orders.Receipt], id string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	got, err := run.Result(ctx)
+	want := orders.Receipt{Payment: "49.90 paid for " + id, Boxes: []string{"box with lamp", "box with desk"}, Tracking: "parcel " + id + "-2", Approved: "ann"}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		f.t.Errorf("order %s: %v, receipt (-want +got):\n%s", id, err, diff)
+	}
+}
+
+// attempts returns the begun and the completed attempts of the steps of a run, by name.
+func (f *fleet) attempts(run workflow.RunID) (began, completed map[string]int) {
+	f.t.Helper()
+	names := map[uint64]string{}
+	began, completed = map[string]int{}, map[string]int{}
+	for e, err := range f.client.Run(run).Events(f.t.Context()) {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		switch e.Type {
+		case event.StepCreated:
+			names[e.Seq] = e.Name
+		case event.StepStarted:
+			began[names[e.Ref]]++
+		case event.StepCompleted:
+			completed[names[e.Ref]]++
+		}
+	}
+	return began, completed
+}
+
+// TestOPS7_LambdaFulfilsOrders executes orders with instances that are frozen between invocations.
+func TestOPS7_LambdaFulfilsOrders(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{
+		"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "f.db"),
+		"redis":  redistest.Start(t).URL(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, url, filepath.Join(t.TempDir(), "effects"))
+			runs := map[string]*workflow.Run[orders.Receipt]{}
+			for n := range 10 {
+				id := fmt.Sprintf("order-%d", n)
+				runs[id] = f.start(id)
+			}
+			executed := map[string]int{}
+			for id, run := range runs {
+				f.completes(run, id)
+				began, completed := f.attempts(run.ID())
+				if diff := cmp.Diff(map[string]int{"orders.charge": 1, "orders.pack": 2, "orders.ship": 1}, completed); diff != "" {
+					t.Errorf("completed steps of %s (-want +got):\n%s", id, diff)
+				}
+				for name, n := range began {
+					executed[name] += n
+				}
+			}
+			b, err := os.ReadFile(f.effects)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(b)) {
+				name, _, _ := strings.Cut(line, " ")
+				executed[name]--
+			}
+			if diff := cmp.Diff(map[string]int{"orders.charge": 0, "orders.pack": 0, "orders.ship": 0}, executed); diff != "" {
+				t.Errorf("attempts that were not executed exactly once:\n%s", diff)
+			}
+		})
+	}
+}
+
+// hanging starts an order whose first step hangs until the returned pipe is read, and waits until the
+// step is executed. It returns the instance that executes it.
+func hanging(t *testing.T, url string) (f *fleet, run *workflow.Run[orders.Receipt], in *instance, pipe string) {
+	t.Helper()
+	pipe = filepath.Join(t.TempDir(), "effects")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f = newFleet(t, url, pipe)
+	run = f.start("order-1")
+	by := ""
+	for e, err := range run.Events(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == event.RunStarted {
+			by = e.By
+		}
+		if e.Type == event.StepStarted {
+			break
+		}
+	}
+	f.platform.mu.Lock()
+	defer f.platform.mu.Unlock()
+	for _, i := range f.platform.all {
+		if strings.HasSuffix(by, fmt.Sprint("/", i.process.Process.Pid)) {
+			return f, run, i, pipe
+		}
+	}
+	t.Fatal("no instance executes the step")
+	return nil, nil, nil, ""
+}
+
+// drain reads a pipe until the end of the test. It returns a function that returns the lines.
+func drain(t *testing.T, pipe string) func() []string {
+	t.Helper()
+	r, err := os.OpenFile(pipe, os.O_RDWR, 0) // Writers never wait for a reader.
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var lines []string
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for text := bufio.NewScanner(r); text.Scan(); {
+			mu.Lock()
+			lines = append(lines, text.Text())
+			mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() { _ = r.Close(); <-ended })
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return lines
+	}
+}
+
+// TestOPS7_LambdaKilledInAStepContinuesInAnotherInstance kills the process with SIGKILL while a step
+// is executed.
+func TestOPS7_LambdaKilledInAStepContinuesInAnotherInstance(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{
+		"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "f.db"),
+		"redis":  redistest.Start(t).URL(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, run, in, pipe := hanging(t, url)
+			if err := in.process.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			<-in.exited
+			drain(t, pipe)
+			f.completes(run, "order-1")
+			began, completed := f.attempts(run.ID())
+			if began["orders.charge"] != 2 || completed["orders.charge"] != 1 {
+				t.Errorf("the step has begun %d times and completed %d times, want 2 and 1", began["orders.charge"], completed["orders.charge"])
+			}
+		})
+	}
+}
+
+// TestOPS7_LambdaFrozenLongerThanItsLeaseChangesNothing stops the process while a step is executed,
+// until another instance has completed the order. When the process continues, its result is refused.
+func TestOPS7_LambdaFrozenLongerThanItsLeaseChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{
+		"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "f.db"),
+		"redis":  redistest.Start(t).URL(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, run, in, pipe := hanging(t, url)
+			if err := in.process.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			lines := drain(t, pipe)
+			f.completes(run, "order-1")
+			info, err := run.Info(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := strings.Join(lines(), "\n")
+			if err := in.process.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			// The invocation of the frozen process ends: it answers, or it is killed at its deadline.
+			for deadline := time.Now().Add(patience); in.current.Load() != nil && time.Now().Before(deadline); {
+				select {
+				case <-in.exited:
+					deadline = time.Time{}
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+			after, err := run.Info(t.Context())
+			if err != nil || after.Events != info.Events {
+				t.Errorf("the log has %d events, %v; had %d when the order was completed", after.Events, err, info.Events)
+			}
+			began, completed := f.attempts(run.ID())
+			if began["orders.charge"] != 2 || completed["orders.charge"] != 1 {
+				t.Errorf("the step has begun %d times and completed %d times, want 2 and 1", began["orders.charge"], completed["orders.charge"])
+			}
+			// The call that was under way when the process was frozen may end. No other begins.
+			if rest := strings.TrimPrefix(strings.Join(lines(), "\n"), before); strings.Trim(rest, "\n") != "" && strings.Trim(rest, "\n") != "orders.charge 1" {
+				t.Errorf("the process has executed %q after it continued, want at most the end of its call", rest)
+			}
+		})
+	}
+}

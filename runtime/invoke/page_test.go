@@ -1,0 +1,51 @@
+package invoke_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/invoke"
+)
+
+// TestPage_HasAllCodesWithTheirStatus proves that docs/use/functions.md explains each error code, and
+// names the status that the handler sends with it. The codes of the dispatcher have no status.
+func TestPage_HasAllCodesWithTheirStatus(t *testing.T) {
+	page, err := os.ReadFile("../../docs/use/functions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	ast.Inspect(f, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Code") || len(spec.Values) != 1 {
+			return true
+		}
+		code, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found++
+		row := "\n| `" + code + "` | "
+		e := invoke.Error{Code: code}
+		if status := e.Status(); status != http.StatusInternalServerError || code == invoke.CodeUnexpected {
+			row += strconv.Itoa(status) + " | "
+		}
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/use/functions.md has no row that begins with %q", strings.TrimSpace(row))
+		}
+		return true
+	})
+	if found < 20 {
+		t.Errorf("%d codes were found in the source: too few to be all", found)
+	}
+}
