@@ -3,12 +3,15 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/alert"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -59,6 +62,19 @@ func TestOPS9_AlertsAreListedWithTheStateOfTheirDelivery(t *testing.T) {
 		for _, a := range page.Alerts {
 			states[a.Target] = a
 		}
+	}
+	for described := false; !described; { // in the background
+		if time.Now().After(deadline) {
+			t.Fatal("the worker has not described its workflows")
+		}
+		all, err := ops.New(client).Catalog(ctx, ops.CatalogQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		described = slices.ContainsFunc(all, func(e ops.CatalogEntry) bool { return e.Workflow == event.AlertRun })
+	}
+	if page, err := service.Catalog(ctx, admin.CatalogFilter{}); err != nil || len(page.Workflows) != 1 || page.Workflows[0].Workflow != "failing" {
+		t.Errorf("catalog: got %+v and %v, want only the workflow of the user", page, err)
 	}
 	if a := states["bad"]; a.Error != "no such channel" || a.Attempts != 1 && a.Attempts != 2 || a.Run != run.ID() || a.Message != "no order" {
 		t.Errorf("retried alert: got %+v", a)

@@ -75,7 +75,7 @@ func (s *Service) Catalog(ctx context.Context, f CatalogFilter) (CatalogPage, er
 		if err != nil {
 			return CatalogPage{}, err
 		}
-		if _, step := event.StepOfRun(e.Workflow); !step {
+		if !event.Internal(e.Workflow) {
 			found = append(found, e)
 		}
 		if len(found) > limit {

@@ -94,10 +94,11 @@ func read(cfg any, vars map[string]string) (settings []Setting, errs []error) {
 
 // read returns the value of a field in the environment, or "" if it is not set.
 func (f *field) read(vars map[string]string) (value string, s Setting, err error) {
-	value, s = vars[f.name], Setting{Name: f.name, Value: f.def, Source: Default}
-	if f.secret == "" {
-		value = strings.TrimSpace(value)
-	} else if s.File = strings.TrimSpace(vars[f.name+fileSuffix]); s.File != "" {
+	value, s = f.trim(vars[f.name]), Setting{Name: f.name, Value: f.def, Source: Default}
+	if f.secret != "" {
+		s.File = strings.TrimSpace(vars[f.name+fileSuffix])
+	}
+	if s.File != "" {
 		if value != "" {
 			return "", s, &ValueError{Name: f.name, What: "and " + f.name + fileSuffix + " are set", Want: "one of them"}
 		}
@@ -105,6 +106,7 @@ func (f *field) read(vars map[string]string) (value string, s Setting, err error
 		if value, err = readSecret(s.File); err != nil {
 			return "", s, &ValueError{Name: f.name + fileSuffix, Value: s.File, What: fmt.Sprintf("is %q, which cannot be used (%v)", s.File, err), Want: "the path of a file that contains the value", Err: err}
 		}
+		value = f.trim(value)
 	}
 	if value == "" {
 		return "", s, nil
@@ -120,6 +122,14 @@ func (f *field) read(vars map[string]string) (value string, s Setting, err error
 		s.Value = HidePassword(value)
 	}
 	return value, s, nil
+}
+
+// trim removes the white space around a value, except around that of a password or token.
+func (f *field) trim(value string) string {
+	if f.secret == "yes" {
+		return value
+	}
+	return strings.TrimSpace(value)
 }
 
 // readSecret returns the content of a file without the line break at its end.

@@ -57,7 +57,7 @@ func TestOPS6_EachFormIsRead(t *testing.T) {
 	got, err := load(t, map[string]string{
 		"FLOWGEN_WORKER_QUEUES": " mail, gpu,,", "FLOWGEN_WORKER_RUNS": " 12\n", "FLOWGEN_CLIENT_MAX_PAYLOAD": "3 MiB",
 		"FLOWGEN_WORKER_GRACE": "1m30s", "FLOWGEN_WORKER_CAPACITY": "gpu = 2, mail=0", "FLOWGEN_WORKER_NO_LOCAL_START": "true",
-		"FLOWGEN_WORKER_NAME": " one two ", "FLOWGEN_STORE": "redis://host", "FLOWGEN_STORE_PASSWORD_FILE": file,
+		"FLOWGEN_WORKER_NAME": " one two ", "FLOWGEN_STORE": " redis://host\n", "FLOWGEN_STORE_PASSWORD_FILE": file,
 	})
 	want := config{
 		Queues: []string{"mail", "gpu"}, Runs: 12, Size: 3 << 20, Grace: 90 * time.Second, Capacity: map[string]int{"gpu": 2, "mail": 0},

@@ -3,6 +3,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -189,9 +190,15 @@ func post(ctx context.Context, target, url string, private bool, timeout time.Du
 	case answer.StatusCode >= 300 && answer.StatusCode < 400:
 		failed.Reason, failed.What, failed.Fix = ReasonRedirect, fmt.Sprintf("it has answered with the redirect %d", answer.StatusCode), "configure the final URL: redirects are not followed"
 	default:
-		failed.What, failed.Fix = fmt.Sprintf("it has answered with status %d: %s", answer.StatusCode, strings.ToValidUTF8(string(said[:min(len(said), 200)]), "")), "see the log of the receiver"
+		failed.What, failed.Fix = fmt.Sprintf("it has answered with status %d: %s", answer.StatusCode, beginning(said)), "see the log of the receiver"
 	}
 	return failed
+}
+
+// beginning returns the beginning of an answer as one line.
+func beginning(answer []byte) string {
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(answer[:min(len(answer), 200)]), "")), " ")
+	return cmp.Or(text, "the answer is empty")
 }
 
 // unanswered returns the error of a request that got no answer.

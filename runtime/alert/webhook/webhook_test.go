@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -88,7 +89,7 @@ func TestOPS9_AReceiverThatDoesNotAcceptIsReportedWithTheFix(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-hang
 		case "/broken":
-			http.Error(w, "no disk", http.StatusInternalServerError)
+			http.Error(w, "no\ndisk\n", http.StatusInternalServerError)
 		case "/endless":
 			for r.Context().Err() == nil {
 				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
@@ -125,6 +126,9 @@ func TestOPS9_AReceiverThatDoesNotAcceptIsReportedWithTheFix(t *testing.T) {
 		w := &webhook.Webhook{URL: tt.url, Secret: secret, AllowPrivate: tt.private, Timeout: 300 * time.Millisecond}
 		err := w.Deliver(context.Background(), &one)
 		var typed *webhook.DeliveryError
+		if name == "broken" && !strings.Contains(fmt.Sprint(err), "status 500: no disk: see") {
+			t.Errorf("%s: got %v, want the answer in one line", name, err)
+		}
 		if !errors.As(err, &typed) || typed.Reason != tt.reason || typed.Status != tt.status || typed.Fix == "" || typed.Target != "ops" {
 			t.Errorf("%s: got %v, want the reason %s and status %d", name, err, tt.reason, tt.status)
 		}

@@ -92,10 +92,11 @@ func requiredAttributes(ctx context.Context) (map[string]string, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
+	keys := slices.Sorted(maps.Keys(all)) // sorted, so that the error does not vary
 	if len(all) > MaxAttributes {
-		return nil, &store.InvalidError{What: "attributes", Value: "", Reason: fmt.Sprintf("are more than %d: set fewer, or put them into one value", MaxAttributes)}
+		return nil, &store.InvalidError{What: "attribute", Value: keys[MaxAttributes], Reason: fmt.Sprintf("is one of more than %d: set fewer, or put them into one value", MaxAttributes)}
 	}
-	for _, key := range slices.Sorted(maps.Keys(all)) { // sorted, so that the error does not vary
+	for _, key := range keys {
 		if err := checkAttribute(key, all[key]); err != nil {
 			return nil, err
 		}

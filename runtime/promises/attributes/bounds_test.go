@@ -32,20 +32,20 @@ func many(ctx context.Context, n int) context.Context {
 func invalid(ctx context.Context) map[string]context.Context {
 	with := func(k, v string) context.Context { return workflow.WithAttribute(ctx, k, v) }
 	return map[string]context.Context{
-		"are more than 32":             many(ctx, 33),
-		"are more than 32: set fewer":  many(ctx, 100),
-		"key of an attribute \"\" is":  with("", "v"),
-		"has 129 bytes":                with(strings.Repeat("k", 129), "v"),
-		"attribute tenant":             with("tenant", strings.Repeat("v", 1025)),
-		"value of attribute baggage":   with("baggage", strings.Repeat("v", 8192)),
-		`"k\xff" is not valid UTF-8`:   with("k\xff", "v"),
-		`"v\xff" is not valid UTF-8`:   with("k", "v\xff"),
-		`"k\x00" holds a zero byte`:    with("k\x00", "v"),
-		`"v\x00" holds a zero byte`:    with("k", "v\x00"),
-		`"build" is set by`:            with("build", "v"),
-		`"principal" is set by`:        with("principal", "v"),
-		`"flowgen.trace" is set by`:    with("flowgen.trace", "v"),
-		"are more than 32: set fewer,": workflow.WithAttribute(many(ctx, 33), "build", "v"),
+		"is one of more than 32":             many(ctx, 33),
+		"is one of more than 32: set fewer":  many(ctx, 100),
+		"key of an attribute \"\" is":        with("", "v"),
+		"has 129 bytes":                      with(strings.Repeat("k", 129), "v"),
+		"attribute tenant":                   with("tenant", strings.Repeat("v", 1025)),
+		"value of attribute baggage":         with("baggage", strings.Repeat("v", 8192)),
+		`"k\xff" is not valid UTF-8`:         with("k\xff", "v"),
+		`"v\xff" is not valid UTF-8`:         with("k", "v\xff"),
+		`"k\x00" holds a zero byte`:          with("k\x00", "v"),
+		`"v\x00" holds a zero byte`:          with("k", "v\x00"),
+		`"build" is set by`:                  with("build", "v"),
+		`"principal" is set by`:              with("principal", "v"),
+		`"flowgen.trace" is set by`:          with("flowgen.trace", "v"),
+		"is one of more than 32: set fewer,": workflow.WithAttribute(many(ctx, 33), "build", "v"),
 	}
 }
 
