@@ -284,7 +284,7 @@ ui: chromium ## test the web console in a browser, on every store (installs chro
 	FLOWTEST_BROWSER=1 FLOWTEST_PICTURES=$(abspath $(PICTURES)) $(GO) test -count=1 -timeout 20m ./admin/console ./cmd/flowctl/uitest/...
 
 .PHONY: pictures
-pictures: chromium ## draw the pictures of the README from runs of the tour
+pictures: chromium ## draw the pictures of the documentation from real runs
 	@dir=$$(mktemp -d) && $(GO) build -o "$$dir" ./lab/tour ./cmd/flowctl ./cmd/flowctl/uitest/pictures && \
 	"$$dir/tour" -store "sqlite:$$dir/tour.db" -messages 400 >/dev/null && { \
 		"$$dir/flowctl" ui --store "sqlite:$$dir/tour.db" --no-browser >"$$dir/at" & server=$$!; \
@@ -295,6 +295,7 @@ pictures: chromium ## draw the pictures of the README from runs of the tour
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 960 -out docs/images console-run="runs/$$(newest tour.travel)" && \
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 560 -theme dark -out docs/images console-failures=failures; }
 	$(GO) test ./otelflow -run TestPictures -count=1 -pictures $(CURDIR)/docs/images
+	FLOWTEST_BROWSER=1 $(GO) test ./cmd/flowctl/uitest -run TestPictures -count=1 -pictures $(CURDIR)/docs/images
 
 .PHONY: pairs
 pairs: ## judge every command in every state of a run on every store, and two commands in turn: PAIRS_SEED (1)
