@@ -71,8 +71,8 @@ func blocks(page string) []block {
 // quotes returns the difference between a block and the file that it names, or "" if the file
 // contains the block. A line that contains only … matches any number of lines.
 func quotes(b block, read func(name string) (string, error)) string {
-	name, quoted := strings.CutPrefix(b.info, "go ")
-	if !quoted {
+	language, name, quoted := strings.Cut(b.info, " ")
+	if !quoted || !slices.Contains([]string{"go", "yaml", "ini"}, language) {
 		return ""
 	}
 	file, err := read(name)
@@ -138,8 +138,10 @@ func TestQuotes_NoticesEveryDifference(t *testing.T) {
 			t.Errorf("%q: found %v, want %v (%s)", text, got, want, wrong)
 		}
 	}
-	if quotes(block{info: "go b.go", text: "x\n"}, read) == "" {
-		t.Error("a file that does not exist is not noticed")
+	for _, language := range []string{"go", "yaml", "ini"} {
+		if quotes(block{info: language + " b.go", text: "x\n"}, read) == "" {
+			t.Errorf("%s: a file that does not exist is not noticed", language)
+		}
 	}
 	if wrong := quotes(block{info: "go", text: "free\n"}, read); wrong != "" {
 		t.Errorf("a block without a file is compared: %s", wrong)
