@@ -242,6 +242,7 @@ var Ranked = shimpkg.NewWorkflow[Plan, workflow.None]("policies.ranked", "plan",
 		Max:       time.Hour,
 		Factor:    1,
 	},
+	Pin: true,
 })
 
 // RankedTogether starts and awaits runs of [rankedTogether].

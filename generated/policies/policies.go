@@ -48,7 +48,7 @@ type Plan struct{ Rank int8 }
 // Above is a rank above that of n others.
 func Above(n int) int { return n + 1 }
 
-//flow:workflow priority=plan.Rank startwithin=30s rerun=3,linear(10m,1h)
+//flow:workflow priority=plan.Rank startwithin=30s rerun=3,linear(10m,1h) pin
 func ranked(ctx workflow.Context, plan Plan) error { return nil }
 
 //flow:workflow singleton=plan.Rank,latest

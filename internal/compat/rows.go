@@ -92,7 +92,7 @@ var Rows = []Row{
 	{"input.added", "an input added", Safe, "it is zero for runs of before", ""},
 	{"workflow.result", "the result of a workflow; ContinueAsNew elsewhere", Care, "who reads it", ""},
 	{"error", "the stored name or fields of an error", Care, "who matches it", ""},
-	{"workflow.policy", "queue, timeout, retention, priority, fair, startwithin, singleton, debounce, uses, schedule, rerun of a workflow; another batch; fewer children", Safe, "for new runs; rerun for all that fail", ""},
+	{"workflow.policy", "queue, timeout, retention, priority, fair, startwithin, singleton, debounce, uses, schedule, rerun, pin of a workflow; another batch; fewer children", Safe, "for new runs; rerun for all that fail", ""},
 	{"workflow.children", "children= of a workflow raised", Care, "which runs were refused a child, and went on", "raise it in another workflow, or where no refusal is survived"},
 	{"workflow.batch", "batch= of a workflow added or removed", Breaks, "the stored input is a list or is not", "make it another workflow"},
 }

@@ -80,6 +80,7 @@ type Directive struct {
 	Max           int         // maximum number of steps that a machine starts; 0 means no limit
 	Catch         string      // step of the machine that follows a failure of this machine step
 	NonIdempotent bool
+	Pin           bool   // runs stay on the build that started them
 	After         []Text // after= of a step of a graph
 	Each          Text   // each= of a step of a graph: the step whose result elements the step runs for
 	If            Text   // predicate of a step of a graph

@@ -52,6 +52,7 @@ var options = map[string]option{
 	"start":         {usage: "start=step", kinds: []Kind{Machine}, set: setStart},
 	"max":           {usage: "max=50", kinds: []Kind{Machine}, set: setMax},
 	"catch":         {usage: "catch=step", kinds: []Kind{Step}, set: setCatch},
+	"pin":           {usage: "pin", kinds: []Kind{Workflow, Machine, DAG}, flag: true, set: setPin},
 	"nonidempotent": {usage: "nonidempotent", kinds: []Kind{Step}, flag: true, set: setNonIdempotent},
 }
 

@@ -125,6 +125,11 @@ func setRetention(d *Directive, v Text) (p *Problem) {
 	return p
 }
 
+func setPin(d *Directive, _ Text) *Problem {
+	d.Pin = true
+	return nil
+}
+
 func setStartWithin(d *Directive, v Text) (p *Problem) {
 	d.StartWithin, p = duration("startwithin", v)
 	return p

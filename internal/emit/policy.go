@@ -190,6 +190,9 @@ func (e *emitter) workflowPolicy(w *model.Workflow) *jen.Statement {
 	if len(w.Uses) > 0 {
 		values = append(values, value{"Uses", e.uses(&w.Function, e.in(w), input)})
 	}
+	if d.Pin {
+		values = append(values, value{"Pin", jen.True()})
+	}
 	return literal(e.qual(shimPath, "WorkflowPolicy"), values, true)
 }
 

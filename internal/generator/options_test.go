@@ -33,6 +33,7 @@ type place struct {
 var workflowOptions = map[string]string{
 	"as": "as=", "name": "name=", "timeout": "timeout=72h", "retention": "retention=240h", "queue": "queue=slow", "priority": "priority=7", "fair": "fair=IN",
 	"startwithin": "startwithin=12h", "rerun": "rerun=3,constant(1m)", "singleton": "singleton=IN", "debounce": "debounce=IN,10s", "uses": `uses=perTenant("all")`, "schedule": `schedule="every 1h"`,
+	"pin": "pin",
 }
 
 func with(all map[string]string, more map[string]string) map[string]string {

@@ -136,6 +136,9 @@ func policyOf(d directive.Directive) map[string]string {
 	if d.NonIdempotent {
 		all["nonidempotent"] = "true"
 	}
+	if d.Pin {
+		all["pin"] = "true"
+	}
 	return all
 }
 

@@ -1,10 +1,21 @@
 package event
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // PinMark separates the queue of a pinned run from its build in the queue of its route. Names of
 // queues must not contain it.
 const PinMark = "@build:"
+
+// CheckQueue returns an error if the name of a queue contains PinMark.
+func CheckQueue(name string) error {
+	if strings.Contains(name, PinMark) {
+		return fmt.Errorf("queue %q contains %q, which separates a queue from a build: use another name", name, PinMark)
+	}
+	return nil
+}
 
 // PinnedQueue returns the queue of the route of a run on the given queue that is pinned to a build.
 // If the build is empty, the run is not pinned, and its route has the queue itself.

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/internal/environ"
 	"github.com/flowgen/flowgen/runtime/alert"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/deploy"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/observe"
@@ -113,6 +115,11 @@ func ConfigFromEnv() (Config, error) {
 			Want: "at least twice the heartbeat", Err: err,
 		}
 	}
+	if err := d.checkQueues(); err != nil {
+		return Config{}, &store.VariableError{
+			Name: "FLOWGEN_WORKER_QUEUES", Value: strings.Join(d.Queues, ","), What: "names a queue that contains " + event.PinMark, Want: "other names", Err: err,
+		}
+	}
 	if err := d.checkBuild(); err != nil {
 		return Config{}, &store.VariableError{
 			Name: "FLOWGEN_WORKER_BUILD", Value: d.Build, What: "is not the name of a build", Want: fmt.Sprintf("1 to %d letters, digits or . _ - +", deploy.MaxID), Err: err,
@@ -122,7 +129,16 @@ func ConfigFromEnv() (Config, error) {
 }
 
 // check returns an error if a field is out of range.
-func (c Config) check() error { return cmp.Or(c.checkExpiry(), c.checkBuild()) }
+func (c Config) check() error { return cmp.Or(c.checkExpiry(), c.checkBuild(), c.checkQueues()) }
+
+func (c Config) checkQueues() error {
+	for _, queue := range c.Queues {
+		if err := event.CheckQueue(queue); err != nil {
+			return fmt.Errorf("Queues: %w", err)
+		}
+	}
+	return nil
+}
 
 func (c Config) checkExpiry() error {
 	if c.ClaimExpiry < 2*c.Heartbeat {

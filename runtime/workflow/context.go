@@ -129,10 +129,13 @@ func Key(k string) StepOption { return func(o *stepOptions) { o.Key = &k } }
 // Queue makes workers that serve this queue execute the steps, instead of the queue= of the
 // directive. Steps on the queue of the run are executed by the worker of the run. Workers serve a
 // queue that no directive names if worker.Config.Queues contains it. While no worker serves the
-// queue, the step waits. Queue panics if the name is empty.
+// queue, the step waits. Queue panics if the name is empty or contains "@build:".
 func Queue(name string) StepOption {
 	if name == "" {
 		panic("workflow: Queue: the name is empty")
+	}
+	if err := event.CheckQueue(name); err != nil {
+		panic("workflow: Queue: " + err.Error())
 	}
 	return func(o *stepOptions) { o.Queue = name }
 }

@@ -126,7 +126,14 @@ const (
 func WithSameInput() StartOption { return startOption(func(r *runOptions) { r.same = true }) }
 
 // WithQueue sets the queue of the run, instead of the queue of its workflow.
-func WithQueue(name string) RunOption { return func(r *runOptions) { r.queue = name } }
+func WithQueue(name string) RunOption {
+	return func(r *runOptions) {
+		if err := event.CheckQueue(name); err != nil {
+			r.err = fmt.Errorf("WithQueue: %w", err)
+		}
+		r.queue = name
+	}
+}
 
 // WithDelay delays the start of the run, measured by the clock of the store. A negative delay is an
 // error. If WithStartAt is also given, the later time applies.
