@@ -14,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos"
 	"github.com/flowgen/flowgen/lab/bench/internal/deploy"
 	"github.com/flowgen/flowgen/lab/bench/internal/endure"
+	"github.com/flowgen/flowgen/lab/bench/internal/functions"
 	"github.com/flowgen/flowgen/lab/bench/internal/limits"
 	"github.com/flowgen/flowgen/lab/bench/internal/speed"
 	"github.com/flowgen/flowgen/lab/internal/harm"
@@ -23,12 +24,13 @@ const help = `bench measures the performance of flowgen and injects faults to te
 
 usage: bench COMMAND [flags]
 
-  admin    measure the queries of operators on a store with many runs
-  chaos    inject faults into a fleet of worker processes and check that nothing was lost
-  deploy   replace workers by workers with changed code and report the outcomes of the runs
-  endure   deploy, restart, delete keys and repair for hours, and report what was lost
-  limits   measure limits and schedules, and compare each figure with its budget
-  speed    measure the costs of workflows: time, round trips, memory
+  admin      measure the queries of operators on a store with many runs
+  chaos      inject faults into a fleet of worker processes and check that nothing was lost
+  deploy     replace workers by workers with changed code and report the outcomes of the runs
+  endure     deploy, restart, delete keys and repair for hours, and report what was lost
+  functions  execute runs by functions that are killed at each commit
+  limits     measure limits and schedules, and compare each figure with its budget
+  speed      measure the costs of workflows: time, round trips, memory
 
 For details use bench COMMAND -help.
 `
@@ -37,15 +39,19 @@ const exitUsage = 2
 
 // commands contains the subcommands by name.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
-	"admin":  admin.Main,
-	"chaos":  chaos.Command.Main,
-	"deploy": deploy.Main,
-	"endure": endure.Command.Main,
-	"limits": limits.Main,
-	"speed":  speed.Main,
+	"admin":     admin.Main,
+	"chaos":     chaos.Command.Main,
+	"deploy":    deploy.Main,
+	"endure":    endure.Command.Main,
+	"functions": functions.Command.Main,
+	"limits":    limits.Main,
+	"speed":     speed.Main,
 }
 
 func main() {
+	if code, ok := functions.Play(os.Args[1:], os.Stderr); ok {
+		os.Exit(code)
+	}
 	if code, ok := harm.Play(os.Args[1:], os.Stderr, chaos.Worker, deploy.Worker, endure.Worker); ok {
 		os.Exit(code)
 	}
