@@ -252,6 +252,32 @@ var WorkerColumns = []Column[Worker]{
 	{Name: "workflows", Title: "Workflows", Width: WidthWideTable, Value: func(w *Worker, _ time.Time) any { return w.serves(true) }},
 }
 
+// DeployColumns are the columns of lists of builds.
+var DeployColumns = []Column[Deploy]{
+	{Name: "build", Title: "Build", Kind: KindCode, Value: func(d *Deploy, _ time.Time) any { return d.Build }},
+	{Name: "state", Title: "State", Value: func(d *Deploy, _ time.Time) any { return d.State() }},
+	{Name: "workers", Title: "Workers", Kind: KindNumber, Value: func(d *Deploy, _ time.Time) any { return len(d.Workers) }},
+	{Name: "percent", Title: "Percent", Kind: KindNumber, Value: func(d *Deploy, _ time.Time) any { return d.Percent }},
+	{Name: "needs", Title: "Needs", Kind: KindNumber, Value: func(d *Deploy, _ time.Time) any { return d.Needs }},
+	{Name: "blockedRuns", Title: "Blocked", Kind: KindNumber, Value: func(d *Deploy, _ time.Time) any { return d.BlockedRuns }},
+	{Name: "started", Title: "Started", Kind: KindNumber, Value: func(d *Deploy, _ time.Time) any { return d.Started }},
+	{Name: "lastSeen", Title: "Last seen", Kind: KindTime, Width: WidthMedium, Value: func(d *Deploy, _ time.Time) any { return d.LastSeen }},
+	{Name: "firstSeen", Title: "First seen", Kind: KindTime, Width: WidthWide, Value: func(d *Deploy, _ time.Time) any { return d.FirstSeen }},
+}
+
+// State describes a build in one or two words.
+func (d *Deploy) State() string {
+	switch {
+	case !d.Retired.IsZero() && d.Claims:
+		return "retiring"
+	case !d.Retired.IsZero():
+		return "retired"
+	case len(d.Workers) > 0:
+		return "live"
+	}
+	return "gone"
+}
+
 // shownBuild is the number of characters of a build ID that lists contain.
 const shownBuild = 12
 

@@ -21,6 +21,7 @@ func TestOPS1_ColumnsAreNamedLikeTheirFieldsInJSON(t *testing.T) {
 	checkColumns(t, "hooks", admin.HookColumns)
 	checkColumns(t, "alerts", admin.AlertColumns)
 	checkColumns(t, "workers", admin.WorkerColumns)
+	checkColumns(t, "deploys", admin.DeployColumns)
 	checkColumns(t, "queues", admin.QueueColumns)
 	checkColumns(t, "bulks", admin.BulkColumns)
 	checkColumns(t, "journal", admin.JournalColumns)

@@ -21,6 +21,10 @@ func (e *estate) fleetCalls(s *admin.Service) map[string]error {
 		"delete":   second(s.ActOnSchedule(ctx, "nobody", admin.ScheduleAction{Verb: "delete"})),
 		"pools":    second(s.Pools(ctx, admin.PoolFilter{})),
 		"pause":    second(s.ActOnPool(ctx, "nobody's", admin.PoolAction{Verb: "pause"})),
+		"deploys":  second(s.Deploys(ctx)),
+		"drained":  second(s.Drained(ctx, "b")),
+		"ramp":     second(s.Ramp(ctx, admin.Ramp{})),
+		"retire":   second(s.ActOnDeploy(ctx, "b", admin.DeployAction{Verb: "retire"})),
 		"catalog":  second(s.Catalog(ctx, admin.CatalogFilter{})),
 		"entities": second(s.Entities(ctx, e.ada, admin.EntityFilter{})),
 		"streams":  second(s.Streams(ctx, e.ada, admin.StreamFilter{})),
@@ -36,7 +40,7 @@ func (e *estate) fleetCalls(s *admin.Service) map[string]error {
 func TestOPS3_SchedulesAndLimitsNeedTheirRoleAndNoOwner(t *testing.T) {
 	lowest := map[string]admin.Role{
 		"put": admin.RoleOperator, "list": admin.RoleViewer, "show": admin.RoleViewer, "trigger": admin.RoleOperator, "delete": admin.RoleAdmin,
-		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "streams": admin.RoleViewer, "tree": admin.RoleViewer, "inbox": admin.RoleViewer,
+		"pools": admin.RoleViewer, "pause": admin.RoleOperator, "deploys": admin.RoleViewer, "drained": admin.RoleViewer, "ramp": admin.RoleOperator, "retire": admin.RoleOperator, "catalog": admin.RoleViewer, "entities": admin.RoleViewer, "streams": admin.RoleViewer, "tree": admin.RoleViewer, "inbox": admin.RoleViewer,
 		"views": admin.RoleViewer, "save": admin.RoleOperator, "unsave": admin.RoleOperator, "export": admin.RoleAdmin,
 	}
 	anybody := map[string]bool{"catalog": true, "entities": true, "streams": true, "tree": true, "inbox": true} // operations that principals with an owner may use

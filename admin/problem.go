@@ -230,6 +230,12 @@ func problemOfState(err error) *Problem {
 	imported, isImported := errors.AsType[*store.ImportError](err)
 	readOnly, isReadOnly := errors.AsType[*store.ReadOnlyError](err)
 	internal, isInternal := errors.AsType[*workflow.InternalRunError](err)
+	if errors.As(err, new(*ops.BuildStateError)) {
+		return is(CodeRefused)
+	}
+	if errors.As(err, new(*ops.UnknownBuildError)) {
+		return NewProblem(CodeNotFound, err.Error(), "flowctl deploys lists the known builds")
+	}
 	for _, n := range notFound {
 		if errors.Is(err, n.err) {
 			p := is(CodeNotFound)

@@ -144,6 +144,11 @@ type Service interface {
 	Pools(ctx context.Context, f admin.PoolFilter) (admin.PoolPage, error)
 	ActOnPool(ctx context.Context, name string, a admin.PoolAction) (admin.PoolActed, error)
 
+	Deploys(ctx context.Context) (admin.Deploys, error)
+	Drained(ctx context.Context, build string) (admin.Drained, error)
+	Ramp(ctx context.Context, r admin.Ramp) (admin.Ramped, error)
+	ActOnDeploy(ctx context.Context, build string, a admin.DeployAction) (admin.DeployActed, error)
+
 	Views(ctx context.Context) (admin.ViewList, error)
 	SaveView(ctx context.Context, name string, v admin.NewView) (admin.ViewActed, error)
 	DeleteView(ctx context.Context, name string, why admin.Because) (admin.ViewActed, error)

@@ -106,6 +106,9 @@ func example(s *server, r *route.Route) (path, body string) {
 	if r.Verbs != nil {
 		values["action"] = "pause"
 	}
+	if strings.HasPrefix(r.Path, "deploys") {
+		values["name"], values["action"] = s.build(), "unretire"
+	}
 	if slices.Contains(r.Names(), "token") {
 		_, values["token"] = s.hooked()
 	}
@@ -136,8 +139,18 @@ func example(s *server, r *route.Route) (path, body string) {
 	return path, map[*route.Route]string{
 		route.Start: `{"workflow":"api.collect"}`, route.Send: `{"payload":"x"}`, route.Ask: `{"payload":1}`, route.ResumeHook: `{"payload":1}`, route.PutSchedule: nightly,
 		route.Preview: `{"filter":{"workflow":"nobody"},"action":{"verb":"cancel"}}`, route.StartBulk: `{"filter":{"workflow":"nobody"},"action":{"verb":"cancel"},"expect":0}`,
-		route.SaveView: `{"filter":"status:failed"}`,
+		route.SaveView: `{"filter":"status:failed"}`, route.Ramp: `{"percent":{}}`,
 	}[r]
+}
+
+// build returns the build of a live worker.
+func (s *server) build() string {
+	s.Helper()
+	all, err := s.direct.Deploys(s.Context())
+	if err != nil || len(all.Builds) == 0 {
+		s.Fatalf("deployments: %+v, %v, want a build", all, err)
+	}
+	return all.Builds[0].Build
 }
 
 // hooked starts a run that executes a graph, and returns the run and the token of a hook that a

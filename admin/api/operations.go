@@ -208,7 +208,28 @@ var operations = map[*route.Route]func(*request) error{
 	route.Catalog:       list(route.ReadCatalogFilter, (*admin.Service).Catalog),
 	route.Pools:         list(route.ReadPoolFilter, (*admin.Service).Pools),
 	route.ActOnPool:     actOnPool,
-	route.Views:         whole((*admin.Service).Views),
+	route.Deploys:       whole((*admin.Service).Deploys),
+	route.Drained: func(q *request) error {
+		got, err := q.service.Drained(q.ctx(), q.path("name"))
+		return q.reply(http.StatusOK, got, err)
+	},
+	route.Ramp: func(q *request) error {
+		var in admin.Ramp
+		if _, err := q.input(&in); err != nil {
+			return err
+		}
+		got, err := q.service.Ramp(q.ctx(), in)
+		return q.reply(http.StatusOK, got, err)
+	},
+	route.ActOnDeploy: func(q *request) error {
+		var in route.DeployAct
+		if _, err := q.input(&in); err != nil {
+			return err
+		}
+		got, err := q.service.ActOnDeploy(q.ctx(), q.path("name"), admin.DeployAction{Verb: q.path("action"), To: in.To, Reason: in.Reason})
+		return q.reply(http.StatusOK, got, err)
+	},
+	route.Views: whole((*admin.Service).Views),
 	route.SaveView: func(q *request) error {
 		var in admin.NewView
 		if _, err := q.input(&in); err != nil {

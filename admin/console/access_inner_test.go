@@ -67,6 +67,7 @@ var apiRows = map[string]permission{
 	"getRates":      {admin.RoleViewer, allOwners},
 	"listSchedules": {admin.RoleViewer, allOwners}, "getSchedule": {admin.RoleViewer, allOwners}, "putSchedule": {admin.RoleOperator, allOwners}, "actOnSchedule": {admin.RoleOperator, allOwners},
 	"listCatalog": {admin.RoleViewer, noRun}, "listPools": {admin.RoleViewer, allOwners}, "actOnPool": {admin.RoleOperator, allOwners},
+	"listDeploys": {admin.RoleViewer, allOwners}, "getDrained": {admin.RoleViewer, allOwners}, "rampDeploys": {admin.RoleOperator, allOwners}, "actOnDeploy": {admin.RoleOperator, allOwners},
 	"listViews": {admin.RoleViewer, allOwners}, "saveView": {admin.RoleOperator, allOwners}, "deleteView": {admin.RoleOperator, allOwners},
 	"readJournal": {admin.RoleOperator, noRun},
 	"previewBulk": {admin.RoleOperator, noRun}, "startBulk": {admin.RoleOperator, noRun}, "listBulks": {admin.RoleViewer, noRun}, "getBulk": {admin.RoleViewer, oneRun}, "stopBulk": {admin.RoleOperator, oneRun},

@@ -76,6 +76,15 @@ func (e *UnknownBuildError) Error() string {
 	return fmt.Sprintf("build %q is unknown: the known builds are %s", e.Build, strings.Join(e.Known, ", "))
 }
 
+// BuildStateError is the error for a change that the state of a build does not allow.
+type BuildStateError struct {
+	Build  string
+	Reason string // with the fix
+}
+
+// Error names the build and the reason.
+func (e *BuildStateError) Error() string { return fmt.Sprintf("build %q %s", e.Build, e.Reason) }
+
 const (
 	// startedSample is the number of runs of which Deploys reads which build has begun them.
 	startedSample = 1000

@@ -100,10 +100,10 @@ func TestOPS10_Drained_JudgesEachKindOfRun(t *testing.T) {
 		}, ops.DrainedYes},
 		"a run pinned to the build": {func(y *yard, session func(string, ...store.Route) store.SessionID) {
 			session(a, packing)
-			y.start(0, store.Route{Queue: packing.Queue + "@build:" + b, Workflow: packing.Workflow})
+			y.start(0, store.Route{Queue: event.PinnedQueue(packing.Queue, b), Workflow: packing.Workflow})
 		}, ops.DrainedNo},
 		"a run pinned to the build that another one executes": {func(y *yard, session func(string, ...store.Route) store.SessionID) {
-			pinned := store.Route{Queue: packing.Queue + "@build:" + b, Workflow: packing.Workflow}
+			pinned := store.Route{Queue: event.PinnedQueue(packing.Queue, b), Workflow: packing.Workflow}
 			y.executed(y.start(0, pinned), session(a, packing, pinned), a, store.EffectPark, event.StatusWaiting)
 		}, ops.DrainedYes},
 		"a worker of the build claims": {func(_ *yard, session func(string, ...store.Route) store.SessionID) {
@@ -216,7 +216,7 @@ func TestOPS10_Ramp_SetsPercentages(t *testing.T) {
 					s.Build("c").Retired = y.clock.Now()
 				}
 			})
-			err := ops.New(y.client).Ramp(t.Context(), tt.ramp)
+			got, err := ops.New(y.client).Ramp(t.Context(), tt.ramp)
 			want := tt.want
 			if tt.fails != "" {
 				want = tt.before
@@ -224,11 +224,18 @@ func TestOPS10_Ramp_SetsPercentages(t *testing.T) {
 			if tt.fails == "" && err != nil || tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)) {
 				t.Errorf("got error %v, want %q", err, tt.fails)
 			}
-			if diff := cmp.Diff(want, y.percentages()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			if diff := cmp.Diff(want, y.percentages()); diff != "" || err == nil && !cmp.Equal(got, want) {
+				t.Errorf("returned %v (-want +got):\n%s", got, diff)
 			}
 		})
 	}
+}
+
+// ramp sets percentages.
+func (y *yard) ramp(percent map[string]int) {
+	y.Helper()
+	_, err := ops.New(y.client).Ramp(y.Context(), percent)
+	y.check(err)
 }
 
 func TestOPS10_Ramp_RefusesAPartWithoutBuildsForTheRest(t *testing.T) {
@@ -236,7 +243,7 @@ func TestOPS10_Ramp_RefusesAPartWithoutBuildsForTheRest(t *testing.T) {
 	for _, build := range []string{"a", "b", "c"} {
 		y.session(0, build+"/1", build, packing)
 	}
-	err := ops.New(y.client).Ramp(t.Context(), map[string]int{"b": 5})
+	_, err := ops.New(y.client).Ramp(t.Context(), map[string]int{"b": 5})
 	if bad, ok := errors.AsType[*store.InvalidError](err); !ok || !strings.Contains(bad.Error(), "the other 95: the live ones are a, c") {
 		t.Errorf("got %v, want an *InvalidError that names the other live builds", err)
 	}
@@ -260,7 +267,7 @@ func TestOPS10_Retire_MovesTheShareAndRefusesTheOnlyBuild(t *testing.T) {
 	refused("a", "x", `build "x" is unknown: the known builds are gone, b, a`)
 	refused("x", "", `build "x" is unknown`)
 
-	y.check(operator.Ramp(t.Context(), map[string]int{"a": 80, "b": 20}))
+	y.ramp(map[string]int{"a": 80, "b": 20})
 	y.check(operator.Retire(t.Context(), "a", "b"))
 	y.check(operator.Retire(t.Context(), "gone", "")) // prevents its workers from coming back
 	refused("b", "", "is the only build with live workers")
@@ -277,19 +284,19 @@ func TestOPS10_Retire_MovesTheShareAndRefusesTheOnlyBuild(t *testing.T) {
 		t.Errorf("got %+v, want build a, retired at %v to any build", a, retired)
 	}
 	y.check(operator.Unretire(t.Context(), "a"))
-	y.check(operator.Ramp(t.Context(), map[string]int{"a": 100}))
+	y.ramp(map[string]int{"a": 100})
 }
 
 func TestOPS10_Ramp_KeepsTheSumWhenTwoOperatorsChangeIt(t *testing.T) {
 	y := newYard(t)
 	y.seen("a", "b", "c")
 	operator := ops.New(y.client)
-	y.check(operator.Ramp(t.Context(), map[string]int{"a": 40, "b": 30, "c": 30}))
+	y.ramp(map[string]int{"a": 40, "b": 30, "c": 30})
 	var all sync.WaitGroup
 	for _, build := range []string{"a", "b", "c"} {
 		all.Go(func() {
 			for n := range 20 {
-				if err := operator.Ramp(context.Background(), map[string]int{build: 10 + n}); err != nil {
+				if _, err := operator.Ramp(context.Background(), map[string]int{build: 10 + n}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -315,8 +322,9 @@ func TestOPS10_Deploys_NeedsAStoreThatKeepsEntries(t *testing.T) {
 	operator := ops.New(client)
 	_, listed := operator.Deploys(t.Context())
 	_, drained := operator.Drained(t.Context(), "a")
+	_, ramped := operator.Ramp(t.Context(), map[string]int{"a": 100})
 	for what, err := range map[string]error{
-		"list": listed, "drained": drained, "ramp": operator.Ramp(t.Context(), map[string]int{"a": 100}),
+		"list": listed, "drained": drained, "ramp": ramped,
 		"retire": operator.Retire(t.Context(), "a", ""), "unretire": operator.Unretire(t.Context(), "a"),
 	} {
 		if !errors.Is(err, workflow.ErrNotSupported) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
@@ -15,12 +14,9 @@ import (
 // buildOf returns the build of a worker with this fingerprint.
 func buildOf(fingerprint string) string { return flow.BuildOf(fingerprint) }
 
-// pinMark separates the queue of a pinned run from its build in the queue of its route.
-const pinMark = "@build:"
-
 // plainRoute returns the route without the build to which its runs are pinned, and that build.
 func plainRoute(r store.Route) (plain store.Route, build string) {
-	r.Queue, build, _ = strings.Cut(r.Queue, pinMark)
+	r.Queue, build = event.SplitQueue(r.Queue)
 	return r, build
 }
 

@@ -20,13 +20,15 @@ import (
 // one build, the others share the rest in proportion to their present percentages. If none of them
 // has a percentage, the only other live build gets the rest. Without builds, Ramp removes the
 // distribution: a new run is then pinned to the build of the process that starts it, or to the
-// newest live build.
+// newest live build. Ramp returns the percentages of all builds that have one.
 //
 // Errors: an *[UnknownBuildError] for a build without live workers that is not recorded; a
-// *[store.InvalidError] if the percentages do not sum to 100, are out of range, or a build is
-// retired; or an error that matches workflow.ErrNotSupported if the store keeps no entries.
-func (c *Client) Ramp(ctx context.Context, percent map[string]int) error {
-	return c.change(ctx, "ramp", slices.Sorted(maps.Keys(percent)), func(b *builds, s *deploy.State) error {
+// *[store.InvalidError] if the percentages do not sum to 100 or are out of range; a
+// *[BuildStateError] for a retired build; or an error that matches workflow.ErrNotSupported if the
+// store keeps no entries.
+func (c *Client) Ramp(ctx context.Context, percent map[string]int) (map[string]int, error) {
+	got := map[string]int{}
+	err := c.change(ctx, "ramp", slices.Sorted(maps.Keys(percent)), func(b *builds, s *deploy.State) error {
 		all, err := b.distribution(s, percent)
 		if err != nil {
 			return err
@@ -34,11 +36,19 @@ func (c *Client) Ramp(ctx context.Context, percent map[string]int) error {
 		for build := range all {
 			s.Add(build)
 		}
+		clear(got)
 		for i := range s.Builds {
-			s.Builds[i].Percent = all[s.Builds[i].ID]
+			r := &s.Builds[i]
+			if r.Percent = all[r.ID]; r.Percent > 0 {
+				got[r.ID] = r.Percent
+			}
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
 }
 
 // Retire takes a build out of use. It receives no new runs of pinned workflows, and its workers stop
@@ -48,9 +58,9 @@ func (c *Client) Ramp(ctx context.Context, percent map[string]int) error {
 // see [Client.Drained]. The percentage of the build is given to the build to, or to the others in
 // proportion to theirs.
 //
-// Errors: an *[UnknownBuildError]; a *[store.InvalidError] if no other build has live workers, or if
-// to is the same build, is retired or has no live workers; or an error that matches
-// workflow.ErrNotSupported if the store keeps no entries.
+// Errors: an *[UnknownBuildError]; a *[BuildStateError] if no other build has live workers, or if to
+// is retired or has no live workers; a *[store.InvalidError] if to is the same build; or an error
+// that matches workflow.ErrNotSupported if the store keeps no entries.
 func (c *Client) Retire(ctx context.Context, build, to string) error {
 	names := []string{build}
 	if to != "" {
@@ -119,7 +129,7 @@ func (b *builds) distribution(s *deploy.State, percent map[string]int) (map[stri
 		case n < 0 || n > 100:
 			return nil, &store.InvalidError{What: "percentage of build " + build, Value: fmt.Sprint(n), Reason: "is not from 0 to 100"}
 		case n > 0 && s.Retired(build):
-			return nil, &store.InvalidError{What: "build", Value: build, Reason: "is retired: take it into use again with unretire, or name another build"}
+			return nil, &BuildStateError{Build: build, Reason: "is retired: take it into use again with unretire, or name another build"}
 		}
 		sum += n
 	}
@@ -209,9 +219,9 @@ func (b *builds) mayRetire(s *deploy.State, build, to string) error {
 	case to == build:
 		return &store.InvalidError{What: "build", Value: to, Reason: "cannot receive its own runs: name another build"}
 	case to != "" && s.Retired(to):
-		return &store.InvalidError{What: "build", Value: to, Reason: "is retired and cannot receive runs: name another build"}
+		return &BuildStateError{Build: to, Reason: "is retired and cannot receive runs: name another build"}
 	case to != "" && len(b.workers[to]) == 0:
-		return &store.InvalidError{What: "build", Value: to, Reason: "has no live workers that could receive runs: start them first"}
+		return &BuildStateError{Build: to, Reason: "has no live workers that could receive runs: start them first"}
 	}
 	for other := range b.workers {
 		if other != build && !s.Retired(other) {
@@ -219,7 +229,7 @@ func (b *builds) mayRetire(s *deploy.State, build, to string) error {
 		}
 	}
 	if len(b.workers[build]) > 0 {
-		return &store.InvalidError{What: "build", Value: build, Reason: "is the only build with live workers: start workers of another build first"}
+		return &BuildStateError{Build: build, Reason: "is the only build with live workers: start workers of another build first"}
 	}
 	return nil
 }

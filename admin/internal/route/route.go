@@ -161,7 +161,7 @@ var (
 var fromParam = Param{Name: "from", About: "number of the first event; 1 if it is not given", Type: "integer"}
 
 // All contains all routes.
-var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Rates, Start, Run, Events, Entities, Inbox, Graph, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, views, []*Route{Journal}, bulks, checks, []*Route{Export})
+var All = slices.Concat([]*Route{Runs, Count, Failures, Workers, Queues, Depth, Rates, Start, Run, Events, Entities, Inbox, Graph, Tree, Result, Action, Send, Ask, Value}, streams, hooks, fleet, deploys, views, []*Route{Journal}, bulks, checks, []*Route{Export})
 
 // Pattern returns the pattern of the route for net/http.
 func (r *Route) Pattern() string { return r.Method + " " + Prefix + r.Path }

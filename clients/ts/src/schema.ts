@@ -39,6 +39,13 @@ export interface Below {
   total: number;
 }
 
+export interface BlockedRun {
+  queue: string;
+  reason?: string;
+  run: string;
+  workflow: string;
+}
+
 export interface Branch {
   actions?: string[];
   attributes?: Record<string, string>;
@@ -229,6 +236,39 @@ export interface Counts {
   total: number;
 }
 
+export interface Deploy {
+  blocked?: BlockedRun[];
+  blockedRuns: number;
+  build: string;
+  claims: boolean;
+  firstSeen?: string;
+  lastSeen?: string;
+  needs: number;
+  percent: number;
+  retired?: string;
+  started: number;
+  to?: string;
+  workers: string[];
+}
+
+export interface DeployAct {
+  reason?: string;
+  to?: string;
+}
+
+export interface DeployActed {
+  build: string;
+  to?: string;
+  verb: string;
+}
+
+export interface Deploys {
+  at: string;
+  builds: Deploy[];
+  partial?: boolean;
+  read: number;
+}
+
 export interface Depth {
   blocked: number;
   exact: boolean;
@@ -237,6 +277,18 @@ export interface Depth {
   ready: number;
   running: number;
   waiting: number;
+  workers: number;
+}
+
+export interface Drained {
+  answer: string;
+  build: string;
+  claims: boolean;
+  needs: number;
+  read: number;
+  reason?: string;
+  runs?: NeedingRun[];
+  unsure: number;
   workers: number;
 }
 
@@ -513,6 +565,15 @@ export interface Mismatch {
   recorded: string;
 }
 
+export interface NeedingRun {
+  queue: string;
+  reason: string;
+  run: string;
+  status: string;
+  unsure?: boolean;
+  workflow: string;
+}
+
 export interface NewBulk {
   action?: Action;
   all?: boolean;
@@ -634,6 +695,15 @@ export interface Queue {
 export interface QueuePage {
   cursor?: string;
   queues: Queue[];
+}
+
+export interface Ramp {
+  percent: Record<string, number>;
+  reason?: string;
+}
+
+export interface Ramped {
+  percent: Record<string, number>;
 }
 
 export interface Rates {
@@ -1116,6 +1186,8 @@ export interface ReadStreamQuery {
 
 /** Method and path of each operation, with {names} for what is put in. */
 export const routes = {
+  /** Take a build out of use, or into use again. Repeating the request has no further effect. */
+  actOnDeploy: ["POST", "/v1/deploys/{name}/{action}"],
   /** Configure a limit at run time, or a part of it. Repeating the request has no further effect. */
   actOnPool: ["POST", "/v1/pools/{name}/{action}"],
   /** Control a run. */
@@ -1148,6 +1220,8 @@ export const routes = {
   getDepth: ["GET", "/v1/queues/{queue}/depth"],
   /** This document. */
   getDocument: ["GET", "/v1/openapi.json"],
+  /** Whether the workers of a build can be removed. The request reads the logs of open runs. */
+  getDrained: ["GET", "/v1/deploys/{name}/drained"],
   /** How far a run has come in a graph: its nodes, the state of each, and which needs which as far as that is known. */
   getGraph: ["GET", "/v1/runs/{id}/graph"],
   /** The description of a hook, open or closed. */
@@ -1168,6 +1242,8 @@ export const routes = {
   listBulks: ["GET", "/v1/bulk"],
   /** The workflows that workers have described when they started: queue, and schemas of input and result. */
   listCatalog: ["GET", "/v1/catalog"],
+  /** The builds of the workers, the newest first, with the open runs that need each and its blocked runs. */
+  listDeploys: ["GET", "/v1/deploys"],
   /** A page of what a run has begun: steps, waits, hooks, children, messages, questions, each as it stands. */
   listEntities: ["GET", "/v1/runs/{id}/entities"],
   /** A page of the log of a run. */
@@ -1200,6 +1276,8 @@ export const routes = {
   previewBulk: ["POST", "/v1/bulk/preview"],
   /** Make a schedule, or replace what the one of its name does. Repeating the request has no further effect. */
   putSchedule: ["POST", "/v1/schedules"],
+  /** Distribute the new runs of pinned workflows over builds. Repeating the request has no further effect. */
+  rampDeploys: ["POST", "/v1/deploys/ramp"],
   /** A page of the requests of operators, the newest entry first. Those with an owner have their own entries. */
   readJournal: ["GET", "/v1/journal"],
   /** A page of a stream that a run writes. */

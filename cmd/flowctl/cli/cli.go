@@ -149,7 +149,7 @@ func (c *command) root() *cobra.Command {
 		Long: "Flowctl inspects and controls the runs of a store.\n\n" +
 			"A RUN is a run id, or id:WORKFLOWID, which selects the active run of the workflow id, or else its newest run.\n" +
 			"Exit codes: 0 success, 1 the store failed, 2 usage error, 3 no such run, 4 not allowed in this state, 5 some runs were refused,\n" +
-			"6 permission denied, 7 doctor or fsck found problems, 8 the awaited run did not complete, 124 timeout, 130 interrupted.",
+			"6 permission denied, 7 doctor or fsck found problems, 8 the awaited run did not complete, 9 unknown whether a build is drained, 124 timeout, 130 interrupted.",
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.check() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -174,7 +174,7 @@ func (c *command) root() *cobra.Command {
 	root.AddCommand(
 		c.runs(), c.failures(), c.bulk(), c.queues(), c.workers(), c.top(), c.schedules(), c.pools(), c.catalog(), c.show(), c.follow(), c.wait(), c.start(), c.send(), c.ask(), c.value(), c.stream(), c.doctor(), c.fsck(), c.serve(), c.token(), c.schema(), c.config(),
 	)
-	root.AddCommand(c.ui(), c.journal(), c.alerts(), c.export(), c.importRuns(), c.hooks(), c.views())
+	root.AddCommand(c.ui(), c.journal(), c.alerts(), c.deploys(), c.export(), c.importRuns(), c.hooks(), c.views())
 	root.AddCommand(c.actions()...)
 	return root
 }
