@@ -50,7 +50,7 @@ func TestOPS7_RefusedInvocationsChangeNothing(t *testing.T) {
 		run := flowtest.Start(w, fives, 1)
 		unserved := flowtest.Start(w, other, 1)
 		queued := flowtest.Start(w, fives, 1, workflow.WithQueue("elsewhere"))
-		pinned := flowtest.Start(w, fives, 1, workflow.WithQueue("default@build:other"))
+		elsewhere := pinned(w)
 		ended := flowtest.Start(w, fives, 2)
 		if a := ask(t, h, ended.ID()); a.Status != invoke.StatusDone {
 			t.Fatalf("answer %+v, want done", a)
@@ -104,7 +104,7 @@ func TestOPS7_RefusedInvocationsChangeNothing(t *testing.T) {
 			"owned run":          {run: owned.ID(), status: 409, code: invoke.CodeOwned},
 			"other workflow":     {run: unserved.ID(), status: 422, code: invoke.CodeUnserved},
 			"other queue":        {run: queued.ID(), status: 422, code: invoke.CodeUnserved},
-			"other build":        {run: pinned.ID(), status: 409, code: invoke.CodeWrongBuild},
+			"other build":        {run: elsewhere.ID(), status: 409, code: invoke.CodeWrongBuild},
 		} {
 			if c.run == "" {
 				c.run = run.ID()
@@ -128,6 +128,20 @@ func TestOPS7_RefusedInvocationsChangeNothing(t *testing.T) {
 			t.Errorf("answer %+v after all, want done", a)
 		}
 	})
+}
+
+// pinned starts a run that is pinned to another build.
+func pinned(w *flowtest.World) *workflow.Run[int] {
+	w.T.Helper()
+	st := &flowtest.Between{Store: w.Store, Around: func(_ context.Context, op string, req any, do func() error) error {
+		if op == "create" {
+			req.([]store.Create)[0].Route.Queue = event.PinnedQueue(workflow.DefaultQueue, "other")
+		}
+		return do()
+	}}
+	run, err := fives.Start(w.Ctx, workflow.NewClient(st, workflow.ClientConfig{}), 1)
+	flowtest.Order(w.T, err)
+	return run
 }
 
 // own makes a session that never executes anything own a run.
