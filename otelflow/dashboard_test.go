@@ -40,7 +40,7 @@ func dashboard(t *testing.T) map[string][]string {
 
 func TestOPS4_PrometheusAnswersEachQueryOfTheDashboard(t *testing.T) {
 	provider, target := scraped(t)
-	everything(t, provider)
+	everything(t, otelflow.Config{MeterProvider: provider})
 	prom := promtest.Start(t, target)
 	queries := dashboard(t)
 	if len(queries) < 10 {
@@ -92,9 +92,13 @@ func TestOPS4_DashboardAndAlertsNameMetricsThatExist(t *testing.T) {
 }
 
 func TestOPS4_HistogramsHaveExemplarsWithTheTraceOfTheRun(t *testing.T) {
-	provider, target := scraped(t)
+	everyWay(t, hasExemplars)
+}
+
+func hasExemplars(t *testing.T, cfg otelflow.Config, target string) {
 	r := newReceiver(t)
-	s := newSite(t, otelflow.New(otelflow.Config{MeterProvider: provider, TracerProvider: r.provider()}))
+	cfg.TracerProvider = r.provider()
+	s := newSite(t, otelflow.New(cfg))
 	prom := promtest.Start(t, target)
 	if _, err := s.start(1).Result(t.Context()); err != nil {
 		t.Fatal(err)

@@ -26,14 +26,27 @@ type ids struct {
 
 type idsKey struct{}
 
+// idsContext is a context with the IDs of the span that is started next.
+type idsContext struct {
+	context.Context
+	ids
+}
+
+func (c *idsContext) Value(key any) any {
+	if key == (idsKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
 // withIDs returns a context with the IDs of the span that is started next.
 func withIDs(ctx context.Context, t trace.TraceID, s trace.SpanID) context.Context {
-	return context.WithValue(ctx, idsKey{}, ids{t, s})
+	return &idsContext{ctx, ids{t, s}}
 }
 
 // NewIDs returns the IDs of a span without a parent.
 func (IDs) NewIDs(ctx context.Context) (t trace.TraceID, s trace.SpanID) {
-	if known, ok := ctx.Value(idsKey{}).(ids); ok {
+	if known, ok := ctx.Value(idsKey{}).(*idsContext); ok {
 		return known.trace, known.span
 	}
 	_, _ = rand.Read(t[:]) // crypto/rand.Read never fails
@@ -65,13 +78,20 @@ func newTracerProvider(b *breaker, opts ...sdk.TracerProviderOption) *sdk.Tracer
 }
 
 func traceID(name string) (t trace.TraceID) {
-	sum := sha256.Sum256([]byte("trace\x00" + name))
+	var buf [128]byte
+	sum := sha256.Sum256(append(append(buf[:0], "trace\x00"...), name...))
 	copy(t[:], sum[:])
 	return t
 }
 
-func spanID(run event.RunID, name string) (s trace.SpanID) {
-	sum := sha256.Sum256([]byte("span\x00" + string(run) + "\x00" + name))
+// spanID returns the ID of the span of a run whose name consists of the parts.
+func spanID(run event.RunID, parts ...string) (s trace.SpanID) {
+	var buf [256]byte
+	b := append(append(append(buf[:0], "span\x00"...), run...), 0)
+	for _, part := range parts {
+		b = append(b, part...)
+	}
+	sum := sha256.Sum256(b)
 	copy(s[:], sum[:])
 	return s
 }
@@ -83,5 +103,8 @@ func remote(spec *event.Spec) trace.SpanContext { return spanIn(spec.Attributes)
 func sender(e *event.Event) trace.SpanContext { return spanIn(e.Attributes) }
 
 func spanIn(attributes map[string]string) trace.SpanContext {
+	if attributes["traceparent"] == "" {
+		return trace.SpanContext{}
+	}
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(attributes)))
 }

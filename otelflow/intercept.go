@@ -54,7 +54,7 @@ func (t *Telemetry) InterceptStep(ctx context.Context, call step.Call, next func
 		return next(ctx)
 	}
 	of, known := t.treeFor(call.RunID, call.Key)
-	if !known { // this process creates the run, so the run repeats and continues no other one
+	if !known { // the run is the first of its tree
 		of = treeOf(call.RunID, &event.Spec{Attributes: step.Attributes(ctx)}, t.cfg.SplitAfter)
 	}
 	t.mu.Lock()
@@ -78,6 +78,8 @@ func (t *Telemetry) remember(s *spans) {
 	key := attemptOf{run: s.id}
 	if event.IsStepRun(s.workflow) {
 		key = attemptOf{s.spec.Parent, s.spec.ParentKey}
+	} else if root := s.spec.Root; (root == "" || root == s.id) && s.spec.RerunOf == "" && s.spec.ContinuedOf == "" {
+		return // InterceptStep derives its traces
 	}
 	p := weak.Make(s)
 	t.known.Store(key, p)

@@ -3,6 +3,8 @@ package otelflow
 import (
 	"cmp"
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -102,27 +104,56 @@ var (
 
 // meters records the metrics of runs.
 type meters struct {
-	names      *names
-	messaging  bool // whether messages are counted
-	counters   map[string]metric.Int64Counter
-	histograms map[string]metric.Float64Histogram
+	names       *names
+	messaging   bool // whether messages are counted
+	since       time.Time
+	instruments map[string]*instrument
+	routes      sync.Map // *routeMeters by route
 }
 
-func newMeters(m metric.Meter, n *names) (*meters, error) {
-	t := &meters{names: n, counters: map[string]metric.Int64Counter{}, histograms: map[string]metric.Float64Histogram{}}
+// newMeters returns meters for a meter provider, or for a Producer if that is not nil.
+func newMeters(m metric.Meter, p *Producer, n *names) (*meters, error) {
+	t := &meters{names: n, since: time.Now(), instruments: map[string]*instrument{}}
 	var err error
+	var counters []metric.Observable
 	for _, d := range Metrics() {
-		switch d.Kind {
-		case Counter:
-			t.counters[d.Name], err = m.Int64Counter(d.Name, metric.WithUnit(d.Unit), metric.WithDescription(d.Meaning))
-		case Histogram:
-			t.histograms[d.Name], err = m.Float64Histogram(d.Name, metric.WithUnit(d.Unit), metric.WithDescription(d.Meaning), metric.WithExplicitBucketBoundaries(boundaries(d)...))
+		i := &instrument{Metric: d, bounds: boundaries(d), cells: map[*options]*cell{}}
+		switch {
+		case d.Kind == Gauge:
+			continue
+		case p != nil:
+		case d.Kind == Counter:
+			i.observable, err = m.Int64ObservableCounter(d.Name, metric.WithUnit(d.Unit), metric.WithDescription(d.Meaning))
+			counters = append(counters, i.observable)
+		default:
+			i.recorder, err = m.Float64Histogram(d.Name, metric.WithUnit(d.Unit), metric.WithDescription(d.Meaning), metric.WithExplicitBucketBoundaries(i.bounds...))
 		}
 		if err != nil {
 			return nil, err
 		}
+		t.instruments[d.Name] = i
 	}
-	return t, nil
+	if p != nil {
+		if !p.meters.CompareAndSwap(nil, t) {
+			return nil, errors.New("the Producer is that of another Telemetry: create one for each")
+		}
+		return t, nil
+	}
+	_, err = m.RegisterCallback(t.observe, counters...)
+	return t, err
+}
+
+// observe reports the counters to a reader without a Producer.
+func (t *meters) observe(_ context.Context, o metric.Observer) error {
+	for _, i := range t.instruments {
+		for _, c := range i.used() {
+			if i.Kind == Counter {
+				o.ObserveInt64(i.observable, int64(c.n.Load()), metric.WithAttributeSet(c.set))
+			}
+			c.want()
+		}
+	}
+	return nil
 }
 
 func boundaries(d Metric) []float64 {
@@ -137,96 +168,149 @@ func boundaries(d Metric) []float64 {
 	return shortTimes
 }
 
-func (t *meters) add(ctx context.Context, d Metric, v labels) { t.count(ctx, d, 1, v) }
-
-func (t *meters) count(ctx context.Context, d Metric, n int, v labels) {
-	t.counters[d.Name].Add(ctx, int64(n), t.names.options(v).add...)
-}
-
-func (t *meters) record(ctx context.Context, d Metric, n float64, v labels) {
-	t.histograms[d.Name].Record(ctx, n, t.names.options(v).record...)
+// cell returns a time series.
+func (t *meters) cell(d Metric, v labels) *cell {
+	return t.instruments[d.Name].cell(t.names.options(v))
 }
 
 // seconds returns the time between two events. The clock of a store may be set back.
 func seconds(from, to time.Time) float64 { return max(to.Sub(from).Seconds(), 0) }
 
+type route struct{ workflow, queue string }
+
+// routeMeters are the time series of most measurements of the runs of a workflow in a queue, and the
+// names of their spans.
+type routeMeters struct {
+	commits, commitDuration, started, queueWait, completed, duration, length *cell
+	input, result, argument, stepResult, message                             *cell
+	steps                                                                    sync.Map // *stepMeters by name of the step
+
+	startSpan, runSpan string // names of spans
+}
+
+// stepMeters are the time series of most measurements of a step, and the name of the spans of its
+// attempts.
+type stepMeters struct {
+	slotWait, completed, duration *cell
+	span                          string
+}
+
+// route returns the time series of a route. Those of names beyond the bound are not kept, but made
+// of the same cells.
+func (t *meters) route(of route) *routeMeters {
+	if m, ok := t.routes.Load(of); ok {
+		return m.(*routeMeters)
+	}
+	workflow, both := labels{workflow: of.workflow}, labels{workflow: of.workflow, queue: of.queue}
+	size := func(what string) *cell { return t.cell(payloadSize, labels{workflow: of.workflow, payload: what}) }
+	m := &routeMeters{
+		commits: t.cell(commits, workflow), commitDuration: t.cell(commitDuration, workflow), started: t.cell(runStarted, both), queueWait: t.cell(queueWait, both),
+		completed: t.cell(runEnded, both.with("completed")), duration: t.cell(runDuration, both.with("completed")), length: t.cell(logLength, workflow),
+		input: size("input"), result: size("result"), argument: size("argument"), stepResult: size("step_result"), message: size("message"),
+		startSpan: "start " + of.workflow, runSpan: "run " + of.workflow,
+	}
+	if t.names.within(both) {
+		t.routes.Store(of, m)
+	}
+	return m
+}
+
+// step returns the time series of a step of the run.
+func (t *meters) step(r *run, name string) *stepMeters {
+	if m, ok := r.route.steps.Load(name); ok {
+		return m.(*stepMeters)
+	}
+	v := labels{workflow: r.workflow, step: name}
+	m := &stepMeters{slotWait: t.cell(slotWait, v), completed: t.cell(stepAttempts, v.with("completed")), duration: t.cell(stepDuration, v.with("completed")), span: "attempt " + name}
+	if t.names.within(v) {
+		r.route.steps.Store(name, m)
+	}
+	return m
+}
+
 // claimed records that a worker has a run in memory.
 func (t *meters) claimed(r *observe.Run) {
-	v := labels{workflow: r.Workflow}
-	if len(r.Log) > 1 {
-		t.add(context.Background(), replays, v)
-		t.record(context.Background(), replayDuration, r.Replay.Seconds(), v)
+	if v := (labels{workflow: r.Workflow}); len(r.Log) > 1 {
+		t.cell(replays, v).add(1)
+		t.cell(replayDuration, v).record(r.Replay.Seconds(), nil, nil)
 	}
 }
 
 func (t *meters) committed(r *run, c *observe.Commit) {
-	v := labels{workflow: r.workflow}
-	t.add(context.Background(), commits, v)
-	t.record(context.Background(), commitDuration, seconds(c.Made, c.Confirmed), v)
+	r.route.commits.add(1)
+	r.route.commitDuration.record(seconds(c.Made, c.Confirmed), nil, nil)
 	if c.Progress && r.recoveries > 0 {
-		t.count(context.Background(), recoveries, r.recoveries, labels{workflow: r.workflow, queue: r.queue})
+		t.cell(recoveries, labels{workflow: r.workflow, queue: r.queue}).add(r.recoveries)
 		r.recoveries = 0
 	}
 }
 
-// event records the metrics of an event that follows the state of the log before it.
-func (t *meters) event(ctx context.Context, r *run, e *event.Event) {
-	switch state := &r.state; e.Type {
+// event records the metrics of an event about the entity o, as it was before the event.
+func (t *meters) event(r *run, e *event.Event, o *open) {
+	switch m := r.route; e.Type {
 	case event.RunStarted:
-		t.size(ctx, r, "input", r.input)
-		if r.helper {
-			return
+		size(m.input, r.input, r, e)
+		if !r.helper {
+			m.started.add(1)
+			m.queueWait.record(seconds(r.mayBegin, e.Time), r, e)
 		}
-		v := labels{workflow: r.workflow, queue: r.queue}
-		t.add(ctx, runStarted, v)
-		t.record(ctx, queueWait, seconds(r.mayBegin, e.Time), v)
 	case event.RunCompleted, event.RunFailed, event.RunCanceled, event.RunContinued:
-		t.ended(ctx, r, e)
+		t.ended(r, e)
 	case event.StepStarted:
-		o := state.Open(e.Ref)
-		may := o.Since
-		if !o.Due.IsZero() {
-			may = o.Due
+		may := o.since
+		if !o.due.IsZero() {
+			may = o.due
 		}
-		t.record(ctx, slotWait, seconds(may, e.Time), labels{workflow: r.workflow, step: o.Name})
-		if o.State == event.StateRunning {
-			t.attempt(ctx, r, o, e, "interrupted", event.CodeInterrupted)
+		t.step(r, o.name).slotWait.record(seconds(may, e.Time), r, e)
+		if o.state == event.StateRunning {
+			t.attempt(r, o, e, "interrupted", event.CodeInterrupted)
 		}
 	case event.StepCompleted:
-		t.attempt(ctx, r, state.Open(e.Ref), e, attemptOutcomes[e.Type], "")
-		t.size(ctx, r, "step_result", len(e.Payload))
+		if s := t.step(r, o.name); o.attempt > 0 {
+			if o.state == event.StateRunning {
+				s.duration.record(seconds(o.began, e.Time), r, e)
+			}
+			s.completed.add(1)
+		}
+		size(m.stepResult, len(e.Payload), r, e)
 	case event.StepRetrying, event.StepFailed:
-		t.attempt(ctx, r, state.Open(e.Ref), e, attemptOutcomes[e.Type], errorType(e.Failure))
+		t.attempt(r, o, e, attemptOutcomes[e.Type], errorType(e.Failure))
 	case event.WaitCompleted:
-		if o := state.Open(e.Ref); e.Outcome == event.OutcomeDue && !o.Due.IsZero() {
-			t.record(ctx, timerLateness, seconds(o.Due, e.Time), labels{workflow: r.workflow})
+		if e.Outcome == event.OutcomeDue && !o.due.IsZero() {
+			t.cell(timerLateness, labels{workflow: r.workflow}).record(seconds(o.due, e.Time), r, e)
 		}
 	case event.InputReceived:
-		t.size(ctx, r, "input", len(e.Payload))
+		size(m.input, len(e.Payload), r, e)
 	case event.StepCreated:
-		t.size(ctx, r, "argument", len(e.Payload))
+		size(m.argument, len(e.Payload), r, e)
 	case event.MessageReceived:
-		t.size(ctx, r, "message", len(e.Payload))
-		t.message(ctx, consumedMessages, "receive", e)
+		size(m.message, len(e.Payload), r, e)
+		t.message(consumedMessages, "receive", e)
 	case event.MessageSent:
-		t.message(ctx, sentMessages, "send", e)
+		t.message(sentMessages, "send", e)
 	}
 }
 
-func (t *meters) ended(ctx context.Context, r *run, e *event.Event) {
-	t.size(ctx, r, "input", r.input) // its code has not begun
-	t.size(ctx, r, "result", len(e.Payload))
-	t.record(ctx, logLength, float64(e.Seq), labels{workflow: r.workflow})
+func (t *meters) ended(r *run, e *event.Event) {
+	m := r.route
+	size(m.input, r.input, r, e) // its code has not begun
+	size(m.result, len(e.Payload), r, e)
+	m.length.record(float64(e.Seq), r, e)
 	if r.helper {
 		return
 	}
-	v := labels{workflow: r.workflow, queue: r.queue, outcome: outcomes[e.Type]}
-	t.record(ctx, runDuration, seconds(r.state.CreatedAt, e.Time), v)
-	v.errorType = errorType(e.Failure)
-	if r.workflow == event.AlertRun {
-		t.add(ctx, alerts, labels{queue: r.queue, outcome: outcomes[e.Type]})
+	ended, duration := m.completed, m.duration
+	if e.Type != event.RunCompleted {
+		v := labels{workflow: r.workflow, queue: r.queue, outcome: outcomes[e.Type]}
+		duration = t.cell(runDuration, v)
+		v.errorType = errorType(e.Failure)
+		ended = t.cell(runEnded, v)
 	}
-	t.add(ctx, runEnded, v)
+	ended.add(1)
+	duration.record(seconds(r.created, e.Time), r, e)
+	if r.workflow == event.AlertRun {
+		t.cell(alerts, labels{queue: r.queue, outcome: outcomes[e.Type]}).add(1)
+	}
 }
 
 var outcomes = map[event.Type]string{
@@ -238,28 +322,30 @@ var attemptOutcomes = map[event.Type]string{
 	event.StepCompleted: "completed", event.StepRetrying: "retrying", event.StepFailed: "failed",
 }
 
-// attempt records the end of the attempt of a step. A step may also end without an attempt.
-func (t *meters) attempt(ctx context.Context, r *run, o *event.Open, e *event.Event, outcome, errorType string) {
-	if o.Attempt == 0 {
+// attempt records the end of an attempt that has not completed its step. A step may also end without
+// an attempt.
+func (t *meters) attempt(r *run, o *open, e *event.Event, outcome, errorType string) {
+	if o.attempt == 0 {
 		return
 	}
-	v := labels{workflow: r.workflow, step: o.Name, outcome: outcome}
-	if o.State == event.StateRunning {
-		t.record(ctx, stepDuration, seconds(r.began[e.Ref], e.Time), v)
+	v := labels{workflow: r.workflow, step: o.name, outcome: outcome}
+	if o.state == event.StateRunning {
+		t.cell(stepDuration, v).record(seconds(o.began, e.Time), r, e)
 	}
 	v.errorType = errorType
-	t.add(ctx, stepAttempts, v)
+	t.cell(stepAttempts, v).add(1)
 }
 
-func (t *meters) size(ctx context.Context, r *run, what string, bytes int) {
+// size records the size of a payload, if there is one.
+func size(c *cell, bytes int, r *run, e *event.Event) {
 	if bytes > 0 {
-		t.record(ctx, payloadSize, float64(bytes), labels{workflow: r.workflow, payload: what})
+		c.record(float64(bytes), r, e)
 	}
 }
 
-func (t *meters) message(ctx context.Context, d Metric, operation string, e *event.Event) {
+func (t *meters) message(d Metric, operation string, e *event.Event) {
 	if t.messaging {
-		t.add(ctx, d, labels{operation: operation, destination: e.Name})
+		t.cell(d, labels{operation: operation, destination: e.Name}).add(1)
 	}
 }
 

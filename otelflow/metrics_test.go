@@ -23,10 +23,10 @@ import (
 )
 
 // scraped returns a provider of metrics and the address at which Prometheus scrapes them.
-func scraped(t *testing.T) (*metric.MeterProvider, string) {
+func scraped(t *testing.T, opts ...exporter.Option) (*metric.MeterProvider, string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
+	reader, err := exporter.New(append(opts, exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,10 +35,27 @@ func scraped(t *testing.T) (*metric.MeterProvider, string) {
 	return metric.NewMeterProvider(metric.WithReader(reader)), strings.TrimPrefix(server.URL, "http://")
 }
 
+// everyWay calls f with the configurations that export metrics, and the address at which they are
+// scraped.
+func everyWay(t *testing.T, f func(*testing.T, otelflow.Config, string)) {
+	t.Run("meter provider", func(t *testing.T) {
+		provider, target := scraped(t)
+		f(t, otelflow.Config{MeterProvider: provider}, target)
+	})
+	t.Run("producer", func(t *testing.T) {
+		p := otelflow.NewProducer()
+		provider, target := scraped(t, exporter.WithProducer(p))
+		f(t, otelflow.Config{MeterProvider: provider, Producer: p}, target)
+	})
+}
+
 func TestOPS4_PrometheusScrapesTheMetricsOfRuns(t *testing.T) {
-	provider, target := scraped(t)
-	s := newSite(t, otelflow.New(otelflow.Config{MeterProvider: provider}))
-	stop, err := otelflow.ObserveStore(s.client, otelflow.Config{MeterProvider: provider})
+	everyWay(t, scrapesTheMetricsOfRuns)
+}
+
+func scrapesTheMetricsOfRuns(t *testing.T, cfg otelflow.Config, target string) {
+	s := newSite(t, otelflow.New(cfg))
+	stop, err := otelflow.ObserveStore(s.client, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +107,11 @@ func TestOPS4_PrometheusScrapesTheMetricsOfRuns(t *testing.T) {
 // TestOPS4_EveryMetricIsExported proves that each metric of the table exists under its Prometheus
 // name, with the attributes of the table and no other.
 func TestOPS4_EveryMetricIsExportedWithItsAttributes(t *testing.T) {
-	provider, target := scraped(t)
-	everything(t, provider)
+	everyWay(t, exportsEveryMetric)
+}
+
+func exportsEveryMetric(t *testing.T, cfg otelflow.Config, target string) {
+	everything(t, cfg)
 	for _, m := range otelflow.Metrics() {
 		lines := series(t, target, promName(m))
 		if len(lines) == 0 {
@@ -198,10 +218,10 @@ func labels(line string) (names []string) {
 	return names
 }
 
-// everything makes a provider export each metric.
-func everything(t *testing.T, provider *metric.MeterProvider) {
+// everything makes a configuration export each metric.
+func everything(t *testing.T, cfg otelflow.Config) {
 	t.Helper()
-	cfg := otelflow.Config{MeterProvider: provider, Messaging: true}
+	cfg.Messaging = true
 	o := otelflow.New(cfg)
 	s := newSite(t, o)
 	stop, err := otelflow.ObserveStore(s.client, cfg)
@@ -248,8 +268,11 @@ func everything(t *testing.T, provider *metric.MeterProvider) {
 // TestOPS4_ACauseIsCountedOnceHoweverOftenItsRunIsClaimed proves that the input and the recoveries of
 // a run that is claimed several times before it makes progress count once.
 func TestOPS4_ACauseIsCountedOnceHoweverOftenItsRunIsClaimed(t *testing.T) {
-	provider, target := scraped(t)
-	o := otelflow.New(otelflow.Config{MeterProvider: provider})
+	everyWay(t, countsACauseOnce)
+}
+
+func countsACauseOnce(t *testing.T, cfg otelflow.Config, target string) {
+	o := otelflow.New(cfg)
 	id, now := event.NewRunID(time.Now(), 0), time.Now()
 	log := []event.Event{
 		{Seq: 1, Type: event.RunCreated, Time: now, Payload: []byte("123"), Spec: &event.Spec{Workflow: "w"}},

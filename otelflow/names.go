@@ -16,10 +16,15 @@ const other = "other"
 // labels are the values of the attributes of a measurement. Empty values are omitted.
 type labels struct{ workflow, step, queue, outcome, errorType, payload, status, limit, operation, destination string }
 
+// with returns the labels with an outcome.
+func (v labels) with(outcome string) labels {
+	v.outcome = outcome
+	return v
+}
+
 // options are the options of a measurement with certain attributes.
 type options struct {
 	set    attribute.Set
-	add    []metric.AddOption
 	record []metric.RecordOption
 }
 
@@ -49,6 +54,13 @@ func (n *names) options(v labels) *options {
 	return o
 }
 
+// within reports whether the names are within the bound.
+func (n *names) within(v labels) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.made[v] != nil
+}
+
 func (n *names) make(v labels) *options {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,8 +84,7 @@ func (n *names) make(v labels) *options {
 	o := n.made[v]
 	if o == nil {
 		set := attribute.NewSet(kept...)
-		with := metric.WithAttributeSet(set)
-		o = &options{set, []metric.AddOption{with}, []metric.RecordOption{with}}
+		o = &options{set, []metric.RecordOption{metric.WithAttributeSet(set)}}
 		n.made[v] = o
 	}
 	return o

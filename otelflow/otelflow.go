@@ -24,6 +24,9 @@ const scope = "github.com/flowgen/flowgen/otelflow"
 type Config struct {
 	// MeterProvider provides the meter of the metrics. The default is the global one.
 	MeterProvider metric.MeterProvider
+	// Producer exports the counters and histograms instead of MeterProvider, at a fraction of the
+	// cost. MeterProvider still exports the gauges. See [Producer].
+	Producer *Producer
 	// MaxNames bounds the number of values that an attribute of a metric may have, for example the
 	// number of workflows. Further values become "other". The default is [DefaultMaxNames].
 	MaxNames int
@@ -78,16 +81,17 @@ type Telemetry struct {
 	workers sync.Map // the functions that return the gauges of the workers
 }
 
-// New returns a Telemetry, for worker.Config.Observers.
+// New returns a Telemetry, for worker.Config.Observers. It panics if Config.Producer is that of another
+// Telemetry.
 func New(cfg Config) *Telemetry {
 	cfg = cfg.withDefaults()
 	t := &Telemetry{cfg: cfg, meter: cfg.MeterProvider.Meter(scope)}
 	var err error
-	if t.meters, err = newMeters(t.meter, newNames(cfg.MaxNames)); err == nil {
+	if t.meters, err = newMeters(t.meter, cfg.Producer, newNames(cfg.MaxNames)); err == nil {
 		err = t.gauges()
 	}
 	if err != nil {
-		panic(fmt.Sprintf("otelflow: New: %v", err)) // the names and units are constants
+		panic(fmt.Sprintf("otelflow: New: %v", err)) // names and units are constants
 	}
 	t.meters.messaging = cfg.Messaging
 	return t
@@ -176,7 +180,7 @@ func (t *Telemetry) Run(r observe.Run) observe.RunObserver {
 		o.spans.quiet = r.Recoveries == 0 // otherwise a worker has died that may not have exported the spans
 	}
 	for i := range r.Log {
-		if !o.follow(&r.Log[i]) {
+		if !o.follow(&r.Log[i], false) {
 			return nil
 		}
 	}
@@ -192,22 +196,23 @@ type run struct {
 	id              event.RunID
 	workflowID      string
 	workflow, queue string
+	route           *routeMeters
 	helper          bool // whether the run serves another run, so that no metric of runs counts it
-	state           event.LogState
-	recoveries      int                  // number of workers that have died with the run and are not counted
-	input           int                  // size of the input, until the code begins
-	mayBegin        time.Time            // when the code of the run could begin
-	began           map[uint64]time.Time // when the running attempt of a step has started, by step
-	spans           *spans               // nil if the run has no spans
+	opens           opens
+	created         time.Time
+	recoveries      int       // number of workers that have died with the run and are not counted
+	input           int       // size of the input, until the code begins
+	mayBegin        time.Time // when the code of the run could begin
+	spans           *spans    // nil if the run has no spans
 }
 
 func (t *Telemetry) run(r *observe.Run) *run {
 	o := &run{
 		Telemetry: t, id: r.ID, workflowID: r.WorkflowID, helper: event.Helper(r.Workflow), recoveries: r.Recoveries,
-		workflow: r.Workflow, queue: r.Queue, began: map[uint64]time.Time{},
+		workflow: r.Workflow, queue: r.Queue, route: t.meters.route(route{r.Workflow, r.Queue}),
 	}
 	if tr := t.tracing.Load(); tr != nil && (!o.helper || event.IsStepRun(r.Workflow)) {
-		o.spans = &spans{run: o, tracer: tr.tracer, open: map[int]bool{}, starter: map[uint64]*event.Event{}, senders: map[uint64]trace.SpanContext{}}
+		o.spans = &spans{run: o, tracer: tr.tracer}
 	}
 	return o
 }
@@ -217,8 +222,7 @@ func (r *run) Committed(c observe.Commit) {
 	r.meters.committed(r, &c)
 	for i := range c.Events {
 		e := &c.Events[i]
-		r.meters.event(r.exemplar(e), r, e)
-		if !r.follow(e) {
+		if !r.follow(e, true) {
 			return
 		}
 		if e.Type.Terminal() && r.spans != nil && r.spans.inherited > 1 {
@@ -227,35 +231,37 @@ func (r *run) Committed(c observe.Commit) {
 	}
 }
 
-// exemplar returns a context with the span to which an event belongs, for the exemplars of metrics.
-func (r *run) exemplar(e *event.Event) context.Context {
+// exemplar returns the span to which an event about the entity o belongs.
+func (r *run) exemplar(e *event.Event) trace.SpanContext {
 	s := r.spans
-	if s == nil || s.spec == nil {
-		return context.Background()
+	if s.spec == nil {
+		return trace.SpanContext{}
 	}
-	at, id := s.began, trace.SpanID{}
-	if began := s.starter[e.Ref]; began != nil {
-		at, id = began.Time, s.attemptID(r.state.Open(e.Ref), began.Attempt)
+	if o := r.opens.get(e.Ref); o != nil && !o.began.IsZero() {
+		return s.context(s.part(o.began), s.attemptOf(o))
 	}
-	part := s.part(at)
-	if !id.IsValid() {
-		id = runSpan(r.id, part)
-	}
-	return trace.ContextWithRemoteSpanContext(context.Background(), s.context(part, id))
+	part := s.part(s.began)
+	return s.context(part, s.runSpan(part))
 }
 
-// follow exports the spans that an event ends, and applies the event to the state of the run.
-func (r *run) follow(e *event.Event) bool {
-	if r.spans != nil {
-		r.spans.event(e)
-	}
-	if err := r.state.Apply(e); err != nil {
+// follow applies an event to the state of the run, and exports the spans that it ends. It records
+// metrics if a commit of this process has added the event.
+func (r *run) follow(e *event.Event, committed bool) bool {
+	o, next, err := r.opens.find(e)
+	if err != nil {
 		r.cfg.Logger.Error("an event does not fit the log of its run", "run", r.id, "error", err)
 		return false
 	}
+	if committed {
+		r.meters.event(r, e, o)
+	}
+	if r.spans != nil {
+		r.spans.event(e, o)
+	}
+	r.opens.apply(e, o, next)
 	switch e.Type {
 	case event.RunCreated:
-		r.mayBegin, r.input = e.Time, len(e.Payload)
+		r.created, r.mayBegin, r.input = e.Time, e.Time, len(e.Payload)
 		if e.Spec.StartAt.After(e.Time) {
 			r.mayBegin = e.Spec.StartAt
 		}
@@ -263,10 +269,6 @@ func (r *run) follow(e *event.Event) bool {
 		r.input = 0
 	case event.RunReleased, event.RunResumed:
 		r.mayBegin = e.Time
-	case event.StepStarted:
-		r.began[e.Ref] = e.Time
-	case event.StepRetrying, event.StepCompleted, event.StepFailed:
-		delete(r.began, e.Ref)
 	}
 	return true
 }

@@ -27,8 +27,10 @@ func exported(t *testing.T, target string) (n int) {
 }
 
 func TestOPS4_SeriesDoNotGrowWithRunsKeysAndTenants(t *testing.T) {
-	provider, target := scraped(t)
-	cfg := otelflow.Config{MeterProvider: provider}
+	everyWay(t, seriesDoNotGrow)
+}
+
+func seriesDoNotGrow(t *testing.T, cfg otelflow.Config, target string) {
 	s := newSite(t, otelflow.New(cfg))
 	stop, err := otelflow.ObserveStore(s.client, cfg)
 	if err != nil {
@@ -71,9 +73,13 @@ func TestOPS4_SeriesDoNotGrowWithRunsKeysAndTenants(t *testing.T) {
 // TestOPS4_NamesBeyondTheBoundBecomeOther proves that a program that builds names of workflows from
 // input does not create a series for each input.
 func TestOPS4_NamesBeyondTheBoundBecomeOther(t *testing.T) {
+	everyWay(t, boundsNames)
+}
+
+func boundsNames(t *testing.T, cfg otelflow.Config, target string) {
 	const most = 3
-	provider, target := scraped(t)
-	o := otelflow.New(otelflow.Config{MeterProvider: provider, MaxNames: most})
+	cfg.MaxNames = most
+	o := otelflow.New(cfg)
 	for n := range 100 {
 		name := fmt.Sprint("made-up-", n)
 		created := event.Event{Seq: 1, Type: event.RunCreated, Time: time.Now(), Spec: &event.Spec{Workflow: name}}

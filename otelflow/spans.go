@@ -2,7 +2,8 @@ package otelflow
 
 import (
 	"context"
-	"fmt"
+	"strconv"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -44,7 +45,7 @@ func (t *tree) trace(part int) trace.TraceID {
 	if part == 0 {
 		return t.first
 	}
-	return traceID(fmt.Sprintf("%s/%d", t.first, part))
+	return traceID(t.first.String() + "/" + strconv.Itoa(part))
 }
 
 // context returns the context of a span.
@@ -55,7 +56,7 @@ func (t *tree) context(part int, id trace.SpanID) trace.SpanContext {
 // runSpan returns the ID of the span of a run in a trace. In the trace in which the run begins, it is
 // the span of the whole run, and in the others that of a part of the run.
 func runSpan(run event.RunID, part int) trace.SpanID {
-	return spanID(run, fmt.Sprintf("run/%d", part))
+	return spanID(run, "run/", strconv.Itoa(part))
 }
 
 // spans exports the spans of one run.
@@ -67,16 +68,20 @@ type spans struct {
 	began     time.Time                    // when the span of the run begins
 	created   time.Time                    // when the run was created
 	starts    bool                         // whether the span "start" is not exported yet
-	open      map[int]bool                 // later parts of the run that have spans
+	later     map[int]bool                 // later parts of the run that have spans
 	senders   map[uint64]trace.SpanContext // of questions that are not answered
-	starter   map[uint64]*event.Event
+	last      trace.SpanID                 // of the span of the run in lastPart; zero until it is needed
+	lastPart  int
+	under     context.Context // of the children of underID in underPart; nil until it is needed
+	underID   trace.SpanID
+	underPart int
 	inherited int  // number of events of the log that other claims have committed
 	quiet     bool // whether spans are not exported, because they are those of the log that was read
 }
 
-// event exports the spans that an event ends. The state of the run is that before the event.
-func (s *spans) event(e *event.Event) {
-	state := &s.state
+// event exports the spans that an event about the entity o ends. The state of the run is that before
+// the event.
+func (s *spans) event(e *event.Event, o *open) {
 	switch {
 	case e.Type == event.RunCreated:
 		s.spec, s.created, s.starts = e.Spec, e.Time, e.Spec.Kept == 0
@@ -93,31 +98,41 @@ func (s *spans) event(e *event.Event) {
 		s.began = e.Time
 		s.start(e.Time)
 	case event.StepStarted:
-		if o := state.Open(e.Ref); o.State == event.StateRunning {
+		if o.state == event.StateRunning {
 			s.attempt(o, e.Time, "interrupted", &event.Failure{Code: event.CodeInterrupted})
 		}
-		started := *e
-		s.starter[e.Ref] = &started
 	case event.StepRetrying, event.StepFailed, event.StepCompleted:
-		s.attempt(state.Open(e.Ref), e.Time, attemptOutcomes[e.Type], e.Failure)
-		delete(s.starter, e.Ref)
+		s.attempt(o, e.Time, attemptOutcomes[e.Type], e.Failure)
 	case event.MessageReceived, event.HookReceived:
-		s.received(e)
+		s.received(e, o)
 	case event.AskReceived, event.AskAccepted:
-		s.senders[e.Seq] = sender(e)
+		if from := sender(e); from.IsValid() {
+			if s.senders == nil {
+				s.senders = map[uint64]trace.SpanContext{}
+			}
+			s.senders[e.Seq] = from
+		}
 	case event.ChildCreated:
 		s.use(s.part(e.Time)) // the span of the child is in this part
 	case event.WaitCompleted:
-		s.wait(state.Open(e.Ref), e.Time, e.Outcome.String())
+		s.wait(o, e.Time, e.Outcome.String())
 	case event.SendCompleted, event.SendFailed:
-		s.entity(state.Open(e.Ref), "send", trace.SpanKindProducer, e.Time, e.Failure)
+		s.entity(o, "send", trace.SpanKindProducer, e.Time, e.Failure)
 	case event.AskAnswered, event.AskRefused:
-		s.entity(state.Open(e.Ref), "ask", trace.SpanKindServer, e.Time, e.Failure)
+		s.entity(o, "ask", trace.SpanKindServer, e.Time, e.Failure)
 	case event.HookDisposed:
-		s.entity(state.Open(e.Ref), "hook", trace.SpanKindServer, e.Time, nil)
+		s.entity(o, "hook", trace.SpanKindServer, e.Time, nil)
 	case event.RunCompleted, event.RunFailed, event.RunCanceled, event.RunContinued:
 		s.end(e)
 	}
+}
+
+// runSpan returns the ID of the span of the run in a part.
+func (s *spans) runSpan(part int) trace.SpanID {
+	if !s.last.IsValid() || s.lastPart != part {
+		s.last, s.lastPart = runSpan(s.id, part), part
+	}
+	return s.last
 }
 
 // start exports the span from the creation of the run to the beginning of its code.
@@ -127,7 +142,7 @@ func (s *spans) start(until time.Time) {
 	}
 	s.starts = false
 	part := s.part(s.created)
-	one := span{name: "start " + s.workflow, kind: trace.SpanKindProducer, id: spanID(s.id, "start"), from: s.created, to: until}
+	one := span{name: s.route.startSpan, kind: trace.SpanKindProducer, id: spanID(s.id, "start"), from: s.created, to: until}
 	switch from := remote(s.spec); {
 	case s.spec.RerunOf != "" || s.spec.ContinuedOf != "":
 	case s.spec.Parent != "": // its span is in the same trace, or is the part of the parent in this trace
@@ -135,71 +150,71 @@ func (s *spans) start(until time.Time) {
 	case from.IsValid() && part == 0:
 		one.parent = from.SpanID()
 	}
-	s.export(part, one)
+	s.export(part, one, attribute.String("flowgen.queue", s.queue))
 }
 
-func (s *spans) attempt(o *event.Open, until time.Time, outcome string, f *event.Failure) {
-	began := s.starter[o.Ref]
-	if began == nil || o.Attempt == 0 {
+func (s *spans) attempt(o *open, until time.Time, outcome string, f *event.Failure) {
+	if o.began.IsZero() || o.attempt == 0 {
 		return
 	}
 	s.within(span{
-		name: "attempt " + o.Name, id: s.attemptID(o, began.Attempt), from: began.Time, to: until, failure: f,
-		attrs: []attribute.KeyValue{
-			attribute.String("flowgen.step", o.Name), attribute.String("flowgen.key", o.Key), attribute.Int("flowgen.attempt", began.Attempt),
-			attribute.String("flowgen.worker", began.By), attribute.String("flowgen.outcome", outcome),
-		},
-	})
+		name: s.meters.step(s.run, o.name).span, id: s.attemptOf(o), from: o.began, to: until, failure: f,
+	}, attribute.String("flowgen.step", o.name), attribute.String("flowgen.key", o.key), attribute.Int("flowgen.attempt", o.number),
+		attribute.String("flowgen.worker", o.by), attribute.String("flowgen.outcome", outcome))
 }
 
-// attemptID returns the ID of the span of an attempt of a step of the run. If the run executes the
-// step for another run, the span has the ID that it would have in that run.
-func (s *spans) attemptID(o *event.Open, number int) trace.SpanID {
-	if event.IsStepRun(s.workflow) {
-		return attemptID(s.spec.Parent, s.spec.ParentKey, number)
+// attemptOf returns the ID of the span of the present attempt of a step of the run. If the run
+// executes the step for another run, the span has the ID that it would have in that run.
+func (s *spans) attemptOf(o *open) trace.SpanID {
+	if !o.span.IsValid() {
+		if event.IsStepRun(s.workflow) {
+			o.span = attemptID(s.spec.Parent, s.spec.ParentKey, o.number)
+		} else {
+			o.span = attemptID(s.id, o.key, o.number)
+		}
 	}
-	return attemptID(s.id, o.Key, number)
+	return o.span
 }
 
 func attemptID(run event.RunID, key string, number int) trace.SpanID {
-	return spanID(run, fmt.Sprintf("attempt/%d/%s", number, key))
+	return spanID(run, "attempt/", strconv.Itoa(number), "/", key)
 }
 
-func (s *spans) wait(o *event.Open, until time.Time, outcome string) {
-	if o.Wait == event.WaitDeadline {
+func (s *spans) wait(o *open, until time.Time, outcome string) {
+	if o.wait == event.WaitDeadline {
 		return // no code waits for it
 	}
-	name := "wait " + o.Wait.String()
-	if o.Name != "" {
-		name += " " + o.Name
+	name := "wait " + o.wait.String()
+	if o.name != "" {
+		name += " " + o.name
 	}
-	s.within(span{name: name, id: spanID(s.id, fmt.Sprintf("wait/%d", o.Ref)), from: o.Since, to: until, attrs: []attribute.KeyValue{
-		attribute.String("flowgen.outcome", outcome),
-	}})
+	s.within(span{name: name, id: spanID(s.id, "wait/", strconv.FormatUint(o.ref, 10)), from: o.since, to: until},
+		attribute.String("flowgen.outcome", outcome))
 }
 
 // received exports the receipt of a message or payload, if its sender has a span.
-func (s *spans) received(e *event.Event) {
+func (s *spans) received(e *event.Event, o *open) {
 	if from := sender(e); from.IsValid() {
 		name := e.Name
-		if o := s.state.Open(e.Ref); o != nil { // a hook
-			name = o.Name
+		if o != nil { // a hook
+			name = o.name
 		}
 		s.within(span{
-			name: "receive " + name, kind: trace.SpanKindConsumer, id: spanID(s.id, "receive/"+string(e.Item)), from: e.Time, to: e.Time,
+			name: "receive " + name, kind: trace.SpanKindConsumer, id: spanID(s.id, "receive/", string(e.Item)), from: e.Time, to: e.Time,
 			links: []trace.SpanContext{from},
 		})
 	}
 }
 
-func (s *spans) entity(o *event.Open, what string, kind trace.SpanKind, until time.Time, f *event.Failure) {
-	one := span{name: what + " " + o.Name, kind: kind, id: spanID(s.id, fmt.Sprintf("%s/%d", what, o.Ref)), from: o.Since, to: until, failure: f}
-	if from := s.senders[o.Ref]; from.IsValid() {
+func (s *spans) entity(o *open, what string, kind trace.SpanKind, until time.Time, f *event.Failure) {
+	one := span{name: what + " " + o.name, kind: kind, id: spanID(s.id, what, "/", strconv.FormatUint(o.ref, 10)), from: o.since, to: until, failure: f}
+	if from := s.senders[o.ref]; from.IsValid() {
 		one.links = append(one.links, from)
-		delete(s.senders, o.Ref)
+		delete(s.senders, o.ref)
 	}
-	if o.Next != "" {
-		one.attrs = append(one.attrs, attribute.String("flowgen.to", string(o.Next)))
+	if o.next != "" {
+		s.within(one, attribute.String("flowgen.to", string(o.next)))
+		return
 	}
 	s.within(one)
 }
@@ -210,28 +225,26 @@ func (s *spans) end(e *event.Event) {
 	if s.began.IsZero() {
 		s.began = s.created
 	}
-	s.state.Opens(func(o *event.Open) bool {
+	s.opens.all(func(o *open) {
 		switch {
-		case o.Entity == event.EntityStep && o.State == event.StateRunning:
+		case o.entity == event.EntityStep && o.state == event.StateRunning:
 			s.attempt(o, e.Time, "abandoned", nil)
-		case o.Entity == event.EntityWait:
+		case o.entity == event.EntityWait:
 			s.wait(o, e.Time, "ended")
-		case o.Entity == event.EntityHook:
+		case o.entity == event.EntityHook:
 			s.entity(o, "hook", trace.SpanKindServer, e.Time, nil)
-		case o.Entity == event.EntityAsk:
+		case o.entity == event.EntityAsk:
 			s.entity(o, "ask", trace.SpanKindServer, e.Time, nil)
-		case o.Entity == event.EntitySend:
+		case o.entity == event.EntitySend:
 			s.entity(o, "send", trace.SpanKindProducer, e.Time, nil)
 		}
-		return true
 	})
-	for part := range s.open {
+	for part := range s.later {
 		s.exportPart(part, e.Time)
 	}
 	part := s.part(s.began)
 	one := span{
-		name: "run " + s.workflow, kind: trace.SpanKindConsumer, id: runSpan(s.id, part), from: s.began, to: e.Time, failure: e.Failure,
-		attrs: []attribute.KeyValue{attribute.String("flowgen.outcome", outcomes[e.Type]), attribute.String("flowgen.workflow_id", s.workflowID)},
+		name: s.route.runSpan, kind: trace.SpanKindConsumer, id: s.runSpan(part), from: s.began, to: e.Time, failure: e.Failure,
 	}
 	if s.spec.Kept == 0 {
 		if created := s.part(s.created); created == part {
@@ -243,7 +256,7 @@ func (s *spans) end(e *event.Event) {
 	if before := s.previous(); before.IsValid() {
 		one.links = append(one.links, before)
 	}
-	s.export(part, one)
+	s.export(part, one, attribute.String("flowgen.queue", s.queue), attribute.String("flowgen.outcome", outcomes[e.Type]), attribute.String("flowgen.workflow_id", s.workflowID))
 }
 
 // previous returns the span of the run that this run repeats or continues. It reads the log of that
@@ -273,25 +286,28 @@ func (s *spans) previous() trace.SpanContext {
 
 // within exports a span of the code of the run. In a later part of the run its parent is the span of
 // this part.
-func (s *spans) within(one span) {
+func (s *spans) within(one span, attrs ...attribute.KeyValue) {
 	part := s.part(one.from)
-	one.parent = runSpan(s.id, part)
+	one.parent = s.runSpan(part)
 	s.use(part)
-	s.export(part, one)
+	s.export(part, one, attrs...)
 }
 
 // use makes the run export a span for a later part.
 func (s *spans) use(part int) {
 	if part != s.part(s.began) {
-		s.open[part] = true
+		if s.later == nil {
+			s.later = map[int]bool{}
+		}
+		s.later[part] = true
 	}
 }
 
 // closeParts exports the spans of the parts of the run that have ended.
 func (s *spans) closeParts(now time.Time) {
-	for part := range s.open {
+	for part := range s.later {
 		if over := s.base.Add(time.Duration(part+1) * s.splitAfter); now.After(over) {
-			delete(s.open, part)
+			delete(s.later, part)
 			s.exportPart(part, over)
 		}
 	}
@@ -300,9 +316,9 @@ func (s *spans) closeParts(now time.Time) {
 func (s *spans) exportPart(part int, until time.Time) {
 	began := s.part(s.began)
 	s.export(part, span{
-		name: "run " + s.workflow, id: runSpan(s.id, part), from: s.base.Add(time.Duration(part) * s.splitAfter), to: until,
-		links: []trace.SpanContext{s.context(began, runSpan(s.id, began))}, attrs: []attribute.KeyValue{attribute.Int("flowgen.part", part)},
-	})
+		name: s.route.runSpan, id: s.runSpan(part), from: s.base.Add(time.Duration(part) * s.splitAfter), to: until,
+		links: []trace.SpanContext{s.context(began, runSpan(s.id, began))},
+	}, attribute.String("flowgen.queue", s.queue), attribute.Int("flowgen.part", part))
 }
 
 // span is a span of a run.
@@ -313,30 +329,61 @@ type span struct {
 	parent   trace.SpanID // in the same trace; zero if there is none
 	from, to time.Time
 	links    []trace.SpanContext
-	attrs    []attribute.KeyValue
 	failure  *event.Failure
 }
 
-// export passes a span to the tracer.
-func (s *spans) export(part int, one span) {
+// kinds are the options of the kinds of spans.
+var kinds = func() (all [trace.SpanKindConsumer + 1]trace.SpanStartOption) {
+	for kind := range all {
+		all[kind] = trace.WithSpanKind(trace.SpanKind(kind))
+	}
+	return all
+}()
+
+// scratch is memory for the options and attributes of a span, which the tracer copies.
+type scratch struct {
+	opts  []trace.SpanStartOption
+	attrs []attribute.KeyValue
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// export passes a span to the tracer. Attributes are set after the start of the span, because options
+// are copied once more.
+func (s *spans) export(part int, one span, attrs ...attribute.KeyValue) {
 	if s.quiet {
 		return
 	}
-	ctx := withIDs(context.Background(), s.trace(part), one.id)
-	if one.parent.IsValid() {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, s.context(part, one.parent))
-	}
-	opts := []trace.SpanStartOption{
-		trace.WithTimestamp(one.from), trace.WithSpanKind(one.kind), trace.WithAttributes(one.attrs...),
-		trace.WithAttributes(attribute.String("flowgen.run", string(s.id)), attribute.String("flowgen.workflow", s.workflow), attribute.String("flowgen.queue", s.queue)),
-	}
+	m := scratches.Get().(*scratch)
+	defer func() {
+		clear(m.opts)
+		clear(m.attrs)
+		scratches.Put(m)
+	}()
+	m.opts = append(m.opts[:0], trace.WithTimestamp(one.from), kinds[one.kind])
 	for _, l := range one.links {
-		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: l}))
+		m.opts = append(m.opts, trace.WithLinks(trace.Link{SpanContext: l}))
 	}
-	_, out := s.tracer.Start(ctx, one.name, opts...)
+	_, out := s.tracer.Start(withIDs(s.parent(part, one.parent), s.trace(part), one.id), one.name, m.opts...)
+	if !out.IsRecording() {
+		return // not sampled
+	}
+	m.attrs = append(append(m.attrs[:0], attribute.String("flowgen.run", string(s.id)), attribute.String("flowgen.workflow", s.workflow)), attrs...)
 	if f := one.failure; f != nil {
 		out.SetStatus(codes.Error, f.Message)
-		out.SetAttributes(attribute.String("error.type", errorType(f)))
+		m.attrs = append(m.attrs, attribute.String("error.type", errorType(f)))
 	}
+	out.SetAttributes(m.attrs...)
 	out.End(trace.WithTimestamp(one.to))
+}
+
+// parent returns a context with the parent of a span. Most spans of a run have the same one.
+func (s *spans) parent(part int, id trace.SpanID) context.Context {
+	switch {
+	case !id.IsValid():
+		return context.Background()
+	case s.under == nil || s.underID != id || s.underPart != part:
+		s.under, s.underID, s.underPart = trace.ContextWithRemoteSpanContext(context.Background(), s.context(part, id)), id, part
+	}
+	return s.under
 }

@@ -95,13 +95,13 @@ func (s *storeGauges) queues(ctx context.Context, values sums) error {
 	return nil
 }
 
-// open are the statuses of runs that have not ended, and of the ended runs that need attention.
-var open = []workflow.Status{
+// openStatuses are the statuses of runs that have not ended, and of the ended runs that need attention.
+var openStatuses = []workflow.Status{
 	workflow.StatusPending, workflow.StatusRunning, workflow.StatusWaiting, workflow.StatusPaused, workflow.StatusBlocked, workflow.StatusFailed,
 }
 
 func (s *storeGauges) runs(ctx context.Context, values sums) error {
-	counts, err := s.client.Count(ctx, workflow.Filter{Statuses: open})
+	counts, err := s.client.Count(ctx, workflow.Filter{Statuses: openStatuses})
 	if err != nil {
 		return err
 	}

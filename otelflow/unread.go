@@ -102,7 +102,7 @@ func (t *Telemetry) exportAgain(id event.RunID, events int) error {
 		return nil
 	}
 	for i := range log[:min(events, len(log))] {
-		if !r.follow(&log[i]) {
+		if !r.follow(&log[i], false) {
 			break
 		}
 	}

@@ -53,7 +53,8 @@ type Run struct {
 	// Recoveries is the number of workers that have died since the last progress of the run.
 	Recoveries int
 	// Log contains the events that were committed before, by this worker or by others. It is empty
-	// if this worker creates the run. The observer must not change it.
+	// if this worker creates the run. The observer must not change it, and must not use the events
+	// after its method has returned.
 	Log []event.Event
 	// Replay is how long it took to execute the code of the run to the end of Log.
 	Replay time.Duration
@@ -61,7 +62,8 @@ type Run struct {
 
 // Commit contains the events that a commit has added to the log of a run.
 type Commit struct {
-	// Events are the new events. The observer may keep them, but must not change them.
+	// Events are the new events. The observer must not change them, and must not use them after its
+	// method has returned, because the worker reuses their memory. It may keep a copy of an event.
 	Events []event.Event
 	// Bytes is the size of the events in the log, and LogBytes the size of the log.
 	Bytes, LogBytes int

@@ -59,6 +59,7 @@ func (r recorded) Committed(c observe.Commit) {
 	if r.commits == nil {
 		r.commits = map[event.RunID][]observe.Commit{}
 	}
+	c.Events = slices.Clone(c.Events)
 	r.commits[r.run] = append(r.commits[r.run], c)
 }
 

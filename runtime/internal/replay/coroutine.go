@@ -166,7 +166,13 @@ func (p *Pool) Buffer() []event.Event {
 	return b
 }
 
-// keepBuffer adds an empty buffer to the pool.
+// KeepBuffer clears a buffer that no run uses any longer, and adds it to the pool.
+func (p *Pool) KeepBuffer(b []event.Event) {
+	clear(b)
+	p.keepBuffer(b[:0])
+}
+
+// keepBuffer adds an empty buffer to the pool, if it has the usual size.
 func (p *Pool) keepBuffer(b []event.Event) {
 	if p != nil && cap(b) == usualEvents && len(p.buffers) < poolSize {
 		p.buffers = append(p.buffers, b)

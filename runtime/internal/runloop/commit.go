@@ -232,7 +232,11 @@ func (s *State) saveDraft(c *Commit) {
 		}
 	}
 	if s.unsaved = saved[c.events:]; len(s.unsaved) == 0 && s.run != nil {
-		s.run.Reuse(saved)
+		if s.Observed {
+			s.memory.observed = saved
+		} else {
+			s.run.Reuse(saved)
+		}
 		s.unsaved = nil
 	}
 	if c.again {

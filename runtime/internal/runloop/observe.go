@@ -1,7 +1,6 @@
 package runloop
 
 import (
-	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -18,22 +17,19 @@ func (s *State) observe(events []event.Event, replay time.Duration) {
 		events = nil
 	}
 	queue, _ := event.SplitQueue(s.route.Queue)
-	s.act(Action{Op: Observe, Seen: &observe.Run{
+	s.memory.seen = observe.Run{
 		ID: s.id, WorkflowID: s.workflowID, Workflow: s.route.Workflow, Queue: queue, Epoch: s.fence.Epoch, Recoveries: s.recoveries,
 		Log: events, Replay: replay,
-	}})
-}
-
-// observed returns what the observers receive about a confirmed commit. It copies the events,
-// because the run reuses their memory.
-func (s *State) observed(c *Commit) *observe.Commit {
-	events := slices.Clone(logged(s.unsaved[:c.events]))
-	return &observe.Commit{
-		Events: events, Bytes: len(c.Req.Frame), LogBytes: s.logBytes + len(c.Req.Frame), Made: c.made, Confirmed: s.moment.Now,
-		Progress: c.Req.Progress,
 	}
+	s.act(Action{Op: Observe, Seen: &s.memory.seen})
 }
 
 // reportCommit reports a confirmed commit to the observers. It is the last action about the commit,
-// so that the steps of the commit start first.
-func (s *State) reportCommit(c *observe.Commit) { s.act(Action{Op: Report, Events: c}) }
+// so that the steps of the commit start first. The memory of the events is not reused before the
+// next call of the State.
+func (s *State) reportCommit(c *Commit, events []event.Event, logBytes int) {
+	s.memory.reported = observe.Commit{
+		Events: logged(events), Bytes: len(c.Req.Frame), LogBytes: logBytes, Made: c.made, Confirmed: s.moment.Now, Progress: c.Req.Progress,
+	}
+	s.act(Action{Op: Report, Events: &s.memory.reported})
+}

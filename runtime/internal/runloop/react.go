@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -80,6 +79,14 @@ func (s *State) use(d Driver) {
 	s.actions = s.memory.actions[:0]
 	if s.run != nil {
 		s.run.SetPool(&s.memory.Pool) // another executor may have handled the run before
+	}
+	if b := s.memory.observed; b != nil {
+		s.memory.observed = nil
+		if s.run != nil {
+			s.run.Reuse(b)
+		} else {
+			s.memory.KeepBuffer(b)
+		}
 	}
 }
 
@@ -295,7 +302,7 @@ func (s *State) continueCreated(c *Commit) bool {
 	s.look() // the claim determines whether the run is owned
 	s.n, s.seq, s.last = next.N, next.Seq, next.Last
 	s.addFrame(s.unsaved[0].Size(), s.unsaved[:1])
-	s.observe(slices.Clone(s.unsaved[:1]), 0) // the draft is reused
+	s.observe(s.unsaved[:1], 0)
 	c.events = 1
 	s.saveDraft(c)
 	s.mustRead, s.reading = s.mustRead || s.reading, false // a read under the earlier claim is never answered
@@ -337,7 +344,7 @@ func largest(events []event.Event) string {
 func (s *State) onDurable(c *Commit) {
 	saved := s.unsaved
 	if c.Req.Frame != nil && s.Observed {
-		defer s.reportCommit(s.observed(c))
+		defer s.reportCommit(c, saved[:c.events], s.logBytes+len(c.Req.Frame))
 	}
 	if c.Req.Frame != nil {
 		s.reportLength(s.seq, c.Req.Last, s.logBytes)

@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
+	"github.com/flowgen/flowgen/runtime/observe"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -80,6 +81,11 @@ type Memory struct {
 	actions     []Action
 	commits     []*Commit     // answered commits of runs that have left
 	folds       []consequence // buffer of [State.consequences]
+
+	// What observers receive, until the next call: a run, a commit, and the buffer of their events.
+	seen     observe.Run
+	reported observe.Commit
+	observed []event.Event
 }
 
 // keptCommits bounds the commits of a Memory. A goroutine has more than one only while commits of

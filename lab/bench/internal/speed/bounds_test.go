@@ -37,6 +37,14 @@ func TestSpeed_CountsStayWithinTheirBounds(t *testing.T) {
 			[]string{"-store", "memory:", "-workload", "chain", "-runs", "3000"},
 			map[string]float64{"allocs_per_step": 30, "alloc_bytes_per_step": 6500, "commits_per_step": 1.1},
 		},
+		"short runs in memory with metrics": {
+			[]string{"-store", "memory:", "-workload", "chain", "-runs", "3000", "-telemetry", "metrics"},
+			map[string]float64{"allocs_per_step": 31, "alloc_bytes_per_step": 6700, "commits_per_step": 1.1},
+		},
+		"short runs in memory with spans": {
+			[]string{"-store", "memory:", "-workload", "chain", "-runs", "3000", "-telemetry", "spans"},
+			map[string]float64{"allocs_per_step": 90, "alloc_bytes_per_step": 12_500, "commits_per_step": 1.1},
+		},
 		"short runs on Redis": {
 			[]string{"-store", "redis", "-workload", "chain", "-runs", "3000"},
 			map[string]float64{"allocs_per_step": 30, "alloc_bytes_per_step": 6800, "commits_per_step": 1.1, "commands_per_run": 4.5, "server_calls_per_run": 31},

@@ -45,7 +45,7 @@ func newTelemetry(ctx context.Context, level string) (*telemetry, error) {
 	case "interceptor":
 		t.interceptors = []workflow.Interceptor{through{}}
 	case "metrics":
-		t.observers = []observe.Observer{otelflow.New(otelflow.Config{MeterProvider: meters()})}
+		t.observers = []observe.Observer{otelflow.New(withMetrics())}
 	case "spans":
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -60,7 +60,9 @@ func newTelemetry(ctx context.Context, level string) (*telemetry, error) {
 			return nil, errors.Join(err, sink.Close())
 		}
 		spans := otelflow.NewTracerProvider(exporter)
-		t.observers = []observe.Observer{otelflow.New(otelflow.Config{MeterProvider: meters(), TracerProvider: spans})}
+		cfg := withMetrics()
+		cfg.TracerProvider = spans
+		t.observers = []observe.Observer{otelflow.New(cfg)}
 		t.close = func() error {
 			return errors.Join(spans.Shutdown(context.WithoutCancel(ctx)), sink.Close())
 		}
@@ -68,8 +70,11 @@ func newTelemetry(ctx context.Context, level string) (*telemetry, error) {
 	return t, nil
 }
 
-func meters() *sdkmetric.MeterProvider {
-	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+// withMetrics returns a configuration that exports metrics.
+func withMetrics() otelflow.Config {
+	p := otelflow.NewProducer()
+	reader := sdkmetric.NewManualReader(sdkmetric.WithProducer(p))
+	return otelflow.Config{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), Producer: p}
 }
 
 // through is an interceptor that only calls next.
