@@ -2,6 +2,7 @@ package pins_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
+
+// quick makes a worker look often.
+var quick = []flowtest.Binding{flowtest.MovesEvery(50 * time.Millisecond), flowtest.ProbeEvery(100 * time.Millisecond)}
 
 var fitting = pinnedFlow[int, []string]("pins.fitting")
 
@@ -30,7 +34,7 @@ func fits(w *flowtest.World, name string, more ...flowtest.Binding) *flowtest.Ru
 		return []string{first, second}, err
 	})
 	step := where.As(func(context.Context, int) (string, error) { return name, nil })
-	return w.WorkOn(w.Store, worker.Config{Build: name, Heartbeat: 50 * time.Millisecond}, append(more, code, step, flowtest.MovesEvery(50*time.Millisecond))...)
+	return w.WorkOn(w.Store, worker.Config{Build: name, Heartbeat: 50 * time.Millisecond}, append(append(more, quick...), code, step)...)
 }
 
 // retire retires a build.
@@ -153,8 +157,7 @@ func claimsNothing(w *flowtest.World, name string) {
 // The code of no other build fits the runs, so they return to the retired build.
 func TestOPS10_ARetiredBuildFinishesTheRunsThatNoOtherBuildAccepts(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		quick := flowtest.MovesEvery(50 * time.Millisecond)
-		a, _ := build(w, "a", quick), build(w, "b", quick)
+		a, _ := build(w, "a", quick...), build(w, "b", quick...)
 		serving(w, ordered, "a", "b")
 		runs := started(w, a, ordered, 5)
 		retire(w, "a", "")
@@ -182,8 +185,8 @@ var plainFlow = shim.NewWorkflow[int, string]("test.pins.plain", "in", shim.Work
 func TestOPS10_ARetiredBuildClaimsNoRunsThatAreNotPinned(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		run := func(name string) *flowtest.Running {
-			return w.WorkOn(w.Store, worker.Config{Build: name, Heartbeat: 50 * time.Millisecond}, flowtest.MovesEvery(50*time.Millisecond),
-				flowtest.As(plainFlow, func(workflow.Context, int) (string, error) { return name, nil }))
+			return w.WorkOn(w.Store, worker.Config{Build: name, Heartbeat: 50 * time.Millisecond}, append(slices.Clone(quick),
+				flowtest.As(plainFlow, func(workflow.Context, int) (string, error) { return name, nil }))...)
 		}
 		run("a")
 		b := run("b")
