@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -40,9 +41,23 @@ func (c *command) printAlerts(page admin.AlertPage) error {
 	printed, err := printEach(c, page.Alerts, func(a *admin.Alert) string { return string(a.ID) })
 	if err == nil && !printed {
 		err = printTable(c, admin.AlertColumns, page.Alerts)
+		for _, target := range unservedTargets(page.Alerts) {
+			fmt.Fprintf(c.Stderr, "no live worker has target %s: its alerts wait for one\n", clean(target))
+		}
 	}
 	if err == nil && page.Cursor != "" && c.output != "jsonl" {
 		fmt.Fprintf(c.Stderr, "more results: --cursor %s\n", page.Cursor)
 	}
 	return err
+}
+
+// unservedTargets returns the sorted targets that no live worker has.
+func unservedTargets(alerts []admin.Alert) (targets []string) {
+	for i := range alerts {
+		if alerts[i].Unserved {
+			targets = append(targets, alerts[i].Target)
+		}
+	}
+	slices.Sort(targets)
+	return slices.Compact(targets)
 }
