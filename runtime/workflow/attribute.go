@@ -37,9 +37,9 @@ func WithAttribute(ctx context.Context, key, value string) context.Context {
 }
 
 // WithOptionalAttribute returns a context that carries an attribute as [WithAttribute] does, for
-// interceptors whose attributes must not make an operation fail. An operation calls omitted, which
-// may be called several times and concurrently, and proceeds without the attribute if it is not valid
-// or if there are already 32 others. The attributes of WithAttribute have priority, whichever is
+// interceptors whose attributes must not make an operation fail. If the attribute is not valid, or if
+// there are already 32 others, an operation omits it and calls omitted, unless that is nil. The calls
+// may be several, and concurrent. The attributes of WithAttribute have priority, whichever is
 // called first, except that an optional attribute replaces one with the same key.
 func WithOptionalAttribute(ctx context.Context, key, value string, omitted func()) context.Context {
 	return flow.WithOptionalAttribute(ctx, key, value, omitted)

@@ -81,7 +81,9 @@ func (o *optionalAttribute) addTo(all map[string]string) {
 	}
 	_, has := all[o.key]
 	if !has && len(all) >= MaxAttributes || checkAttribute(o.key, o.value) != nil {
-		o.omitted()
+		if o.omitted != nil {
+			o.omitted()
+		}
 		return
 	}
 	all[o.key] = o.value

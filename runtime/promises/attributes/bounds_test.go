@@ -187,6 +187,7 @@ func TestEV11_AnOptionalAttributeMakesNoStartFail(t *testing.T) {
 	ctx := set(set(set(w.Ctx, "first", "1"), "long", strings.Repeat("v", 1025)), "flowgen.reserved", "v")
 	ctx = workflow.WithAttribute(many(ctx, 30), "tenant", "acme")
 	ctx = set(set(ctx, "second", "2"), "tenant", "other")
+	ctx = workflow.WithOptionalAttribute(ctx, "third", "3", nil)
 	run, err := shows.Start(ctx, w.Client, "")
 	if err != nil {
 		t.Fatal(err)
