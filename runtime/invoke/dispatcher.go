@@ -285,19 +285,26 @@ func (c *caller) offer(ctx context.Context, run event.RunID) bool {
 		// An answer is awaited even if the dispatcher stops, so that a run is not interrupted.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		_, err := c.target.call(ctx, c.d.http, run)
-		c.answered(ctx, run, err)
+		a, err := c.target.call(ctx, c.d.http, run)
+		if err == nil && a.Status == StatusAnnounced {
+			err = &Error{Code: CodeNotFunction, Message: "it answers a request for a run with its announcement"}
+		}
+		c.answered(ctx, run, a, err)
 	})
 	return true
 }
 
 // answered records the answer for a run.
-func (c *caller) answered(ctx context.Context, run event.RunID, err error) {
+func (c *caller) answered(ctx context.Context, run event.RunID, a Answer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer notify(c.changed)
 	delete(c.inFlight, run)
-	if err == nil {
+	switch {
+	case err == nil && a.Status == StatusDone:
+		c.refuse(run, failedMost) // A run that has ended is not offered again. If it is, the answer was wrong.
+		return
+	case err == nil:
 		delete(c.refused, run)
 		return
 	}
@@ -307,19 +314,26 @@ func (c *caller) answered(ctx context.Context, run event.RunID, err error) {
 		c.doubtful = true
 		notify(c.doubt)
 	}
+	first, wait := c.refuse(run, most)
+	if first && !quiet[code] {
+		c.d.cfg.Logger.WarnContext(ctx, "a function has not executed a run", "run", run, "target", c.target.URL, "build", c.build, "code", code, "error", err)
+	}
+	time.AfterFunc(wait, func() { notify(c.changed) })
+}
+
+// refuse lets a run wait before it is offered again, longer each time and at most for most. It reports
+// whether the run was not refused before. The caller must hold the lock.
+func (c *caller) refuse(run event.RunID, most time.Duration) (first bool, wait time.Duration) {
 	r := c.refused[run]
-	if r == nil || time.Since(r.until) > most {
+	if first = r == nil || time.Since(r.until) > most; first {
 		r = &refusal{}
 		c.refused[run] = r
-		if !quiet[code] {
-			c.d.cfg.Logger.WarnContext(ctx, "a function has not executed a run", "run", run, "target", c.target.URL, "build", c.build, "code", code, "error", err)
-		}
 	}
 	r.times++
-	wait := backoff(r.times, most)
+	wait = backoff(r.times, most)
 	r.until = time.Now().Add(wait)
-	time.AfterFunc(wait, func() { notify(c.changed) })
 	c.forget()
+	return first, wait
 }
 
 // refusedMost bounds how many refused runs a dispatcher remembers.

@@ -34,6 +34,7 @@ func TestOPS7_ADispatcherRefusesTargetsThatItCannotUse(t *testing.T) {
 		"no secret":           {invoke.Target{URL: "https://example.com"}, "secret"},
 		"short secret":        {invoke.Target{URL: "https://example.com", Secret: secret[:31]}, "31 bytes"},
 		"signature header":    {invoke.Target{URL: "https://example.com", Secret: secret, Header: http.Header{"Flowgen-Time": {"1"}}}, "Flowgen-Time"},
+		"nonce in lower case": {invoke.Target{URL: "https://example.com", Secret: secret, Header: http.Header{"flowgen-nonce": {"1"}}}, "flowgen-nonce"},
 		"negative":            {invoke.Target{URL: "https://example.com", Secret: secret, Concurrency: -1}, "negative"},
 		"port without a host": {invoke.Target{URL: "https://:80/", Secret: secret}, "host"},
 	} {
@@ -120,6 +121,39 @@ func TestOPS7_RunsEndAlthoughFunctionsAnswerGarbage(t *testing.T) {
 				w.Healthy()
 			})
 		}
+	}
+}
+
+// TestOPS7_AFunctionThatLiesIsNotCalledInALoop proves that a function which answers that a run is done
+// but does not execute it gets the run less and less often.
+func TestOPS7_AFunctionThatLiesIsNotCalledInALoop(t *testing.T) {
+	for _, lie := range []string{`{"status":"done"}`, `{"status":"announced","routes":[],"budget":"50s"}`} {
+		t.Run(lie, func(t *testing.T) {
+			t.Parallel()
+			w := flowtest.NewMemory(t)
+			h := handler(w, invoke.Config{}, five, add)
+			calls := make(chan time.Time, 4)
+			f := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if !bytes.Contains(body, []byte("wrun_")) || len(calls) == cap(calls) {
+					h.ServeHTTP(rw, r)
+					return
+				}
+				calls <- time.Now()
+				rw.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(rw, lie)
+			}))
+			t.Cleanup(f.Close)
+			dispatch(w, f.URL)
+			flowtest.Result(w, flowtest.Start(w, fives, 1)) // The fifth call executes it.
+			first := <-calls
+			<-calls
+			<-calls
+			if took := (<-calls).Sub(first); took < (250+500+1000)*time.Millisecond {
+				t.Errorf("four calls took %v, want pauses of 250 ms, 500 ms and 1 s", took)
+			}
+		})
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 	CodeBlocked      = "blocked"       // 409: the code of this build does not match the log of the run
 	CodeUnserved     = "unserved"      // 422: the function does not serve the workflow on the queue of the run
 	CodeBusy         = "busy"          // 503: the process executes as many runs as it may, or is stopping
+	CodeDeadline     = "deadline"      // 500: the platform ends requests before an invocation ends
 	CodeUnavailable  = "unavailable"   // 503: the store does not answer
 	CodeUnexpected   = "unexpected"    // 500
 	CodeNotFunction  = "not_function"  // set by the dispatcher: the answer is not that of a handler
@@ -40,7 +41,7 @@ var statusOf = map[string]int{
 	CodeExpired: http.StatusUnauthorized, CodeReplayed: http.StatusConflict, CodeUnknownRun: http.StatusNotFound, CodeEnded: http.StatusGone,
 	CodeOwned: http.StatusConflict, CodeNotReady: http.StatusConflict, CodeWrongBuild: http.StatusConflict, CodeBlocked: http.StatusConflict,
 	CodeUnserved: http.StatusUnprocessableEntity, CodeBusy: http.StatusServiceUnavailable, CodeUnavailable: http.StatusServiceUnavailable,
-	CodeUnexpected: http.StatusInternalServerError,
+	CodeDeadline: http.StatusInternalServerError, CodeUnexpected: http.StatusInternalServerError,
 }
 
 // Error is the answer of a handler that has not executed a run. Except for CodeBlocked, the store is

@@ -102,6 +102,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // not supported if the body is in memory
 	run, failed := h.read(w, r)
+	if failed == nil {
+		failed = h.checkDeadline(r.Context())
+	}
 	if failed != nil {
 		failed.write(w) // the server may read the rest of the body until the deadline
 		return
@@ -122,6 +125,23 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
+// afterBudget is how long an invocation takes after its budget if its steps end when they are canceled.
+const afterBudget = 5 * time.Second
+
+// checkDeadline refuses a request that ends before its invocation. The platform would end the process
+// during the invocation. A step could then be cut off again and again, and the run would be suspected
+// of killing its process.
+func (h *handler) checkDeadline(ctx context.Context) *Error {
+	deadline, ok := ctx.Deadline()
+	if left := time.Until(deadline); ok && left < h.Budget+afterBudget {
+		return &Error{
+			Code: CodeDeadline, Message: fmt.Sprintf("the request ends in %v, and an invocation with the budget %v may take longer", left.Round(time.Millisecond), h.Budget),
+			Fix: "set the timeout of the platform to the budget and 15s, or lower Config.Budget",
+		}
+	}
+	return nil
+}
+
 // read reads and verifies a request. It returns the run, or "" for a request to announce the
 // function.
 func (h *handler) read(w http.ResponseWriter, r *http.Request) (event.RunID, *Error) {
@@ -132,8 +152,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (event.RunID, *Er
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return "", &Error{Code: CodeContentType, Message: "the content type is not application/json"}
 	}
-	now := time.Now()
-	at, failed := checkTime(r.Header, now)
+	at, failed := checkTime(r.Header, time.Now())
 	if failed != nil {
 		return "", failed
 	}
@@ -153,7 +172,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (event.RunID, *Er
 			return "", &Error{Code: CodeMalformed, Message: err.Error()}
 		}
 	}
-	if !h.seen.add(r.Header.Get(HeaderNonce), at, now) {
+	if !h.seen.add(r.Header.Get(HeaderNonce), at, time.Now()) {
 		return "", &Error{Code: CodeReplayed, Message: "the request was received before", Fix: "sign each request anew with invoke.Sign"}
 	}
 	return a.Run, nil

@@ -234,3 +234,58 @@ func TestOPS7_TwoInvocationsOfARunExecuteItOnce(t *testing.T) {
 		w.Healthy()
 	})
 }
+
+// TestOPS7_ARequestThatEndsBeforeItsInvocationExecutesNothing proves that a function with a timeout
+// that is too short for its budget begins nothing, and says what to change.
+func TestOPS7_ARequestThatEndsBeforeItsInvocationExecutesNothing(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	h := handler(w, invoke.Config{Budget: time.Minute}, five, add)
+	run := flowtest.Start(w, fives, 1)
+	before := snapshot(w)
+	for _, left := range []time.Duration{-time.Second, 30 * time.Second, time.Minute} {
+		for _, id := range []event.RunID{run.ID(), ""} { // A function that would refuse runs does not announce itself.
+			ctx, cancel := context.WithTimeout(t.Context(), left)
+			a := send(t, h, request(t, id).WithContext(ctx))
+			cancel()
+			if a.code() != invoke.CodeDeadline || a.status != http.StatusInternalServerError || !strings.Contains(a.Error.Fix, "15s") {
+				t.Errorf("a request of %v for %q: answer %+v, want an error %s", left, id, a, invoke.CodeDeadline)
+			}
+		}
+	}
+	if diff := cmp.Diff(before, snapshot(w)); diff != "" {
+		t.Errorf("refused requests changed the store:\n%s", diff)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 75*time.Second)
+	defer cancel()
+	if a := send(t, h, request(t, run.ID()).WithContext(ctx)); a.Status != invoke.StatusDone {
+		t.Errorf("a request of the budget and 15 s: answer %+v, want done", a)
+	}
+}
+
+// TestOPS7_SecretsAreReplacedWithoutAGap accepts requests of the old and of the new secret while both
+// are configured.
+func TestOPS7_SecretsAreReplacedWithoutAGap(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	old, fresh := bytes.Repeat([]byte("o"), 32), bytes.Repeat([]byte("n"), 32)
+	for name, c := range map[string]struct {
+		secrets [][]byte
+		accepts map[string]bool
+	}{
+		"before":   {[][]byte{old}, map[string]bool{"o": true, "n": false}},
+		"meantime": {[][]byte{fresh, old}, map[string]bool{"o": true, "n": true}},
+		"after":    {[][]byte{fresh}, map[string]bool{"o": false, "n": true}},
+	} {
+		h, err := invoke.Handler(w.Client, registers(five, add), invoke.Config{Secrets: c.secrets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range c.accepts {
+			run := flowtest.Start(w, fives, 1)
+			r := request(t, run.ID())
+			resign(r, bytes.Repeat([]byte(key), 32), time.Now(), string(run.ID()))
+			if a := send(t, h, r); (a.Status == invoke.StatusDone) != want || (a.code() == invoke.CodeSignature) == want {
+				t.Errorf("%s: secret %q: answer %+v, want accepted %t", name, key, a, want)
+			}
+		}
+	}
+}

@@ -84,9 +84,9 @@ func checkSignature(h http.Header, secrets [][]byte, run string, body []byte) *E
 	return &Error{Code: CodeSignature, Message: "the signature is not valid", Fix: "use the same secret in the dispatcher and in the function"}
 }
 
-// seen remembers the nonces of requests. It has a bounded size: if it is full, it forgets the oldest
-// request, and from then on it refuses all requests that are not newer than that one. So no request is
-// accepted twice by a process.
+// seen remembers the nonces of requests. It forgets the oldest request if that is outside of the
+// window, or if it is full. From then on it refuses all requests that are not newer than the forgotten
+// one. So no request is accepted twice by a process.
 type seen struct {
 	mu     sync.Mutex
 	most   int
@@ -101,23 +101,29 @@ func newSeen(most int) *seen { return &seen{most: most, nonces: map[string]bool{
 func (s *seen) add(nonce string, at, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.order) > 0 && now.Sub(s.order[0].at) > window { // checkTime refuses these
-		delete(s.nonces, heap.Pop(&s.order).(request).nonce)
+	// checkTime refuses requests outside of the window. But the body of this request may have arrived
+	// after that check, and a later request may already have been added.
+	for len(s.order) > 0 && now.Sub(s.order[0].at) > window {
+		s.forget()
 	}
 	if s.nonces[nonce] || !at.After(s.before) {
 		return false
 	}
 	if len(s.order) >= s.most {
-		oldest := heap.Pop(&s.order).(request)
-		delete(s.nonces, oldest.nonce)
-		s.before = oldest.at
-		if !at.After(s.before) {
+		if s.forget(); !at.After(s.before) {
 			return false
 		}
 	}
 	s.nonces[nonce] = true
 	heap.Push(&s.order, request{nonce, at})
 	return true
+}
+
+// forget removes the oldest request.
+func (s *seen) forget() {
+	oldest := heap.Pop(&s.order).(request)
+	delete(s.nonces, oldest.nonce)
+	s.before = oldest.at
 }
 
 type request struct {

@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -63,8 +64,9 @@ func (t *Target) check() error {
 	case t.Concurrency < 0:
 		return fail("its concurrency %d is negative", t.Concurrency)
 	}
-	for _, name := range []string{HeaderTime, HeaderNonce, HeaderSignature, "Content-Type", "Content-Length"} {
-		if t.Header.Get(name) != "" {
+	for name := range t.Header {
+		switch http.CanonicalHeaderKey(name) {
+		case HeaderTime, HeaderNonce, HeaderSignature, "Content-Type", "Content-Length":
 			return fail("Header sets %s, which the dispatcher sets itself", name)
 		}
 	}
@@ -125,7 +127,8 @@ func (t *Target) read(resp *http.Response) (Answer, error) {
 	}
 	switch {
 	case got.Error != nil && got.Error.Code != "" && resp.StatusCode >= 400:
-		return Answer{}, got.Error
+		e := got.Error
+		return Answer{}, &Error{Code: cut(e.Code, 64), Message: cut(e.Message, textMost), Fix: cut(e.Fix, textMost)}
 	case resp.StatusCode != http.StatusOK:
 		return Answer{}, garbage("the answer contains no error")
 	}
@@ -134,6 +137,16 @@ func (t *Target) read(resp *http.Response) (Answer, error) {
 		return got.Answer, nil
 	}
 	return Answer{}, garbage("the answer has the status %q", got.Status)
+}
+
+// textMost bounds the length of texts of a function that a dispatcher logs, in bytes.
+const textMost = 1 << 10
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // announced is a valid announcement of a function.
