@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -121,6 +122,41 @@ func (p *partition) attending(yield func(*session) bool) {
 			return
 		}
 	}
+}
+
+var _ store.ReadyLister = (*Store)(nil)
+
+// Ready returns the first ready runs of the routes.
+func (s *Store) Ready(ctx context.Context, partition int, routes []store.Route, limit int) ([]event.RunID, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, fmt.Errorf("list ready runs: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var found []*run
+	for _, known := range routes {
+		c := p.routes[known]
+		if c == nil {
+			continue
+		}
+		n := 0
+		for r := range c.ready() {
+			if n++; n > limit {
+				break
+			}
+			found = append(found, r)
+		}
+		for _, l := range c.open[:min(len(c.open), limit)] {
+			found = append(found, l.first())
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *run) int { return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.order, b.order)) })
+	var all []event.RunID
+	for _, r := range found[:min(len(found), limit)] {
+		all = append(all, r.id)
+	}
+	return all, nil
 }
 
 // Serves reports whether a session with an unexpired lease serves the route.

@@ -35,7 +35,7 @@ func (s *Store) Prefix() string { return s.cfg.Prefix }
 // ScriptOf returns the name of the script whose EVALSHA command has the given first argument.
 func ScriptOf(argument any) string {
 	for _, s := range []*script{
-		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptServes, scriptFleet, scriptCloseSession, scriptSetSessionData, scriptSessionData, scriptClaim, scriptClaimRun,
+		scriptCreate, scriptOpenSession, scriptHeartbeat, scriptReconcile, scriptServes, scriptFleet, scriptListReady, scriptCloseSession, scriptSetSessionData, scriptSessionData, scriptClaim, scriptClaimRun,
 		scriptDue, scriptCommit, scriptRelease, scriptDeliver, scriptProbe, scriptWatch, scriptStepData, scriptPurge, scriptDelete,
 		scriptOutbox, scriptMark, scriptConfirm, scriptAppend, scriptFinish,
 		scriptRebuild, scriptForget, scriptReplace, scriptPublish, scriptStream,

@@ -36,6 +36,7 @@ var (
 	scriptReconcile      = newScript("reconcile")
 	scriptServes         = newScript("serves")
 	scriptFleet          = newScript("fleet")
+	scriptListReady      = newScript("list_ready")
 	scriptCloseSession   = newScript("close_session")
 	scriptSetSessionData = newScript("set_session_data")
 	scriptSessionData    = newScript("session_data")

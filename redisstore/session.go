@@ -91,6 +91,30 @@ func (s *Store) Serves(ctx context.Context, partition int, route store.Route) (b
 	return n == 1, nil
 }
 
+var _ store.ReadyLister = (*Store)(nil)
+
+// Ready returns the first ready runs of the routes.
+func (s *Store) Ready(ctx context.Context, partition int, routes []store.Route, limit int) ([]event.RunID, error) {
+	p, err := s.enterPartition(ctx, partition)
+	if err != nil {
+		return nil, fmt.Errorf("list ready runs: %w", err)
+	}
+	if len(routes) == 0 || limit <= 0 {
+		return nil, nil
+	}
+	c := &call{script: scriptListReady, p: p, args: []any{limit}}
+	for _, route := range routes {
+		c.keys = append(c.keys, p.ready(s.names.codeOf(route)))
+	}
+	if err := s.do(ctx, c); err != nil {
+		return nil, fmt.Errorf("list ready runs: %w", err)
+	}
+	a := c.answer()
+	n := int(a.number(0))
+	s.findings(p, a.texts(1+n))
+	return longAll(a.texts(1)[:n]), nil
+}
+
 func longAll(runs []string) []event.RunID {
 	var all []event.RunID
 	for _, run := range runs {

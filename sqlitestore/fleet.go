@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -276,6 +277,56 @@ func (t *tx) unserved(by *session) ([]event.RunID, error) {
 		}, ids[c], limit, skip)
 		return found, err
 	})
+}
+
+var _ store.ReadyLister = (*Store)(nil)
+
+// Statements for the first ready runs of a route and the first runs of its open limiter queues.
+const (
+	readyRuns   = `SELECT id, priority, ord FROM runs INDEXED BY runs_ready WHERE class = +?1 AND place = 1 /*readable key*/ ORDER BY priority DESC, ord LIMIT +?2`
+	readyQueues = `SELECT r.id, l.priority, l.place FROM lines l CROSS JOIN runs r ON r.key = l.first WHERE l.class = +?1 AND l.mode <> 1 /*lines l.class*/ /*readable r.key*/
+		ORDER BY l.priority DESC, l.place LIMIT +?2`
+)
+
+// Ready returns the first ready runs of the routes.
+func (s *Store) Ready(ctx context.Context, partition int, routes []store.Route, limit int) ([]event.RunID, error) {
+	type ready struct {
+		run             event.RunID
+		priority, place int64
+	}
+	var found []ready
+	err := s.enterPartition(ctx, partition)
+	if err == nil {
+		err = s.read(ctx, func(c *conn) error {
+			found = found[:0]
+			for _, of := range routes {
+				class, err := c.number(`SELECT id FROM classes WHERE queue = +? AND workflow = +?`, of.Queue, of.Workflow)
+				if err != nil {
+					return err
+				}
+				for _, statement := range []string{readyRuns, readyQueues} {
+					if err := c.query(statement, func(r row) error {
+						found = append(found, ready{db.UnpackRun(r, 0), r.ColumnInt64(1), r.ColumnInt64(2)})
+						return nil
+					}, class, limit); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list ready runs: %w", err)
+	}
+	slices.SortStableFunc(found, func(a, b ready) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.place, b.place))
+	})
+	var all []event.RunID
+	for _, r := range found[:min(len(found), limit)] {
+		all = append(all, r.run)
+	}
+	return all, nil
 }
 
 // Serves reports whether a session with an unexpired lease serves the route.

@@ -143,7 +143,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, c *caller, a announced) error
 	})
 	w := worker.New(d.client, worker.Config{Name: d.cfg.Name, Logger: d.cfg.Logger, NoLocalStart: true})
 	return (*flow.Registry)(w.Registry()).Kit().Invoker.Dispatch(ctx, flow.Dispatch{
-		Routes: a.routes, Fingerprint: a.fingerprint, Free: c.free, Offer: func(run event.RunID) bool { return c.offer(ctx, run) }, Changed: c.changed,
+		Routes: a.routes, Fingerprint: a.fingerprint, Most: c.target.Concurrency, Free: c.free, Offer: func(run event.RunID) bool { return c.offer(ctx, run) }, Changed: c.changed,
 	})
 }
 

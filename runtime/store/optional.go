@@ -113,6 +113,15 @@ type Counted struct {
 	Route  Route
 }
 
+// ReadyLister is a store that can list ready runs without claiming them. A dispatcher lets functions
+// claim them by name.
+type ReadyLister interface {
+	// Ready returns at most limit ready runs of the routes in a partition, in the order in which
+	// Claim would examine them. Of a limiter queue it returns at most the first run, and only if Claim
+	// would examine it. Unlike Claim it needs no session and changes nothing.
+	Ready(ctx context.Context, partition int, routes []Route, limit int) ([]event.RunID, error)
+}
+
 // Roster is a store that can report whether a route is served.
 type Roster interface {
 	// Serves reports whether a session with a valid lease serves the route in the partition.

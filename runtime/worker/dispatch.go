@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -128,31 +129,32 @@ func (d *dispatch) examine(ctx context.Context, s *source) error {
 	return err
 }
 
-// offer offers ready runs. It returns how many were accepted, and whether others are left.
+// offer offers ready runs. It returns how many were accepted, and whether others are left. It examines
+// some more runs than may be offered, because the first ones may be on their way to a function.
 func (d *dispatch) offer(ctx context.Context) (accepted int, left bool, err error) {
-	if d.Free() == 0 {
+	free := d.Free()
+	if free == 0 {
 		return 0, false, nil
 	}
-	teller, ok := store.As[store.FleetTeller](d.store)
+	lister, ok := store.As[store.ReadyLister](d.store)
 	if !ok {
-		return 0, false, errors.ErrUnsupported
+		return 0, false, fmt.Errorf("dispatch runs: the store is no store.ReadyLister: %w", errors.ErrUnsupported)
 	}
-	fleet, err := teller.Fleet(ctx)
-	if err != nil {
-		return 0, false, err
-	}
-	for _, c := range fleet.Routes {
-		if !slices.Contains(d.Routes, c.Route) {
+	for s := range d.claimer.inTurn() {
+		runs, failed := lister.Ready(ctx, s.Partition, d.Routes, 2*d.Most)
+		if failed != nil {
+			err = failed // the other partitions may answer
 			continue
 		}
-		for _, run := range c.First {
+		left = left || len(runs) > 0
+		for _, run := range runs {
 			if d.Free() > 0 && d.Offer(run) {
 				accepted++
 			}
 		}
-		left = left || c.Ready > 0
 	}
-	return accepted, left, nil
+	d.claimer.turn.Add(1) // another partition comes first
+	return accepted, left, err
 }
 
 // await waits until there may be runs to offer.

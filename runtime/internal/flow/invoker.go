@@ -56,6 +56,8 @@ type Invoked struct {
 type Dispatch struct {
 	Routes      []store.Route // routes that the functions serve
 	Fingerprint string        // fingerprint of the code of the functions
+	// Most is the maximum number of runs that are executed at once.
+	Most int
 	// Free returns how many further runs may be offered.
 	Free func() int
 	// Offer is called with a ready run of the routes. It returns false if it declines the run, which

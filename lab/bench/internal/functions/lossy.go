@@ -76,14 +76,14 @@ func (l *lossy) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return pass(l, func() (store.Woken, error) { return l.Store.Wait(ctx, w) })
 }
 
-// Fleet hides that of the wrapped store, which is not lost.
-func (l *lossy) Fleet(ctx context.Context) (store.Fleet, error) {
-	return pass(l, func() (store.Fleet, error) {
-		t, ok := store.As[store.FleetTeller](l.Store)
+// Ready hides that of the wrapped store, which is not lost.
+func (l *lossy) Ready(ctx context.Context, partition int, routes []store.Route, limit int) ([]event.RunID, error) {
+	return pass(l, func() ([]event.RunID, error) {
+		r, ok := store.As[store.ReadyLister](l.Store)
 		if !ok {
-			return store.Fleet{}, errors.ErrUnsupported
+			return nil, errors.ErrUnsupported
 		}
-		return t.Fleet(ctx)
+		return r.Ready(ctx, partition, routes, limit)
 	})
 }
 

@@ -12,6 +12,8 @@ import (
 var Groups = []suite.Group{
 	{Behaviors: suite.Tests(unservedBehaviors)},
 	{Behaviors: suite.Tests(servesBehaviors), Needs: suite.Has[store.Roster]},
+	{Behaviors: suite.Tests(readyBehaviors), Needs: suite.Has[store.ReadyLister]},
+	{Behaviors: suite.Tests(readyLimitBehaviors), Needs: all(suite.Has[store.ReadyLister], suite.Has[store.Limiter])},
 	{Behaviors: suite.Tests(fleetBehaviors), Needs: suite.Has[store.FleetTeller]},
 	{Behaviors: suite.Tests(fleetLimitBehaviors), Needs: all(suite.Has[store.FleetTeller], suite.Has[store.Limiter])},
 	{Behaviors: suite.Tests(listBehaviors, budgetBehaviors, labelBehaviors), Needs: suite.Has[store.Lister]},
