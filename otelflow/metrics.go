@@ -77,7 +77,7 @@ var (
 	workerBlocked = Metric{"flowgen.worker.blocked", Gauge, "{run}", nil, "runs whose code has not returned for longer than BlockedAfter"}
 
 	queueReady   = Metric{"flowgen.queue.ready", Gauge, "{run}", []string{"workflow", "queue"}, "runs that wait for a worker"}
-	queueOldest  = Metric{"flowgen.queue.oldest", Gauge, "s", []string{"workflow", "queue"}, "age of the oldest run that waits for a worker"}
+	queueOldest  = Metric{"flowgen.queue.oldest", Gauge, "s", []string{"workflow", "queue"}, "how long the oldest run that waits for a worker has waited at most; a message that wakes a run does not begin the time again"}
 	storeRuns    = Metric{"flowgen.runs", Gauge, "{run}", []string{"workflow", "status"}, "runs by status"}
 	limitUsed    = Metric{"flowgen.limit.used", Gauge, "{permit}", []string{"limit"}, "permits in use, of all keys of the limit"}
 	limitWaiting = Metric{"flowgen.limit.waiting", Gauge, "{permit}", []string{"limit"}, "permits that are waited for, of all keys of the limit"}

@@ -39,8 +39,6 @@ const (
 	MissedSchedule Condition = "missed schedule"
 	// Doctor means that the doctor of the store has reported a failure or a warning.
 	Doctor Condition = "doctor"
-	// Test is the condition of an alert that an operator has requested. Rules cannot contain it.
-	Test Condition = "test"
 )
 
 var conditions = []Condition{Failed, Poisoned, Blocked, Retrying, Unserved, Stuck, MissedSchedule, Doctor}
@@ -191,9 +189,6 @@ func (r *Rule) check() error {
 	}
 	return checkTargetName(field+": Target", r.Target)
 }
-
-// CheckTarget returns a *ConfigError if a target cannot have this name.
-func CheckTarget(name string) error { return checkTargetName("target", name) }
 
 func checkTargetName(field, name string) error {
 	if name == "" || store.CheckName("target", event.AlertQueue+name) != nil || strings.TrimSpace(name) != name {

@@ -34,7 +34,6 @@ func TestOPS9_AnInvalidConfigurationIsRefusedWithTheFix(t *testing.T) {
 		"rule without name":   {with(func(r *alert.Rule) { r.Name = "" }), "set Name"},
 		"no condition":        {with(func(r *alert.Rule) { r.Conditions = nil }), "add alert.Failed"},
 		"unknown condition":   {with(func(r *alert.Rule) { r.Conditions = []alert.Condition{"bored"} }), `unknown condition "bored"`},
-		"condition test":      {with(func(r *alert.Rule) { r.Conditions = []alert.Condition{alert.Test} }), "unknown condition"},
 		"window too short":    {with(func(r *alert.Rule) { r.Window = time.Second }), "between 1m0s and 168h0m0s"},
 		"window too long":     {with(func(r *alert.Rule) { r.Window = alert.MaxWindow + 1 }), "between 1m0s and 168h0m0s"},
 		"negative window":     {with(func(r *alert.Rule) { r.Window = -time.Hour }), "between 1m0s and 168h0m0s"},

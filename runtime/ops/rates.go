@@ -32,9 +32,6 @@ type StepRates struct {
 	P50, P95, P99 time.Duration
 }
 
-// ratePartition is the partition in whose sessions workers publish their rates.
-const ratePartition = 0
-
 // Rates returns the throughput and the latencies of steps. Workers publish them with their
 // heartbeats, usually every 5 s, as the data of their sessions. The figures of a dead worker
 // disappear with its lease. Rates sends one request, whose cost depends on the number of workers.
@@ -45,7 +42,7 @@ func (c *Client) Rates(ctx context.Context) (Rates, error) {
 	if err != nil {
 		return Rates{}, err
 	}
-	all, err := keeper.SessionData(ctx, ratePartition)
+	all, err := keeper.SessionData(ctx, rates.Partition)
 	if err != nil {
 		return Rates{}, err
 	}

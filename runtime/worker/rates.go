@@ -8,12 +8,10 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
+	"github.com/flowgen/flowgen/runtime/internal/rates"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 )
-
-// ratePartition is the partition in whose session a worker publishes its rates. See ops.Client.Rates.
-const ratePartition = 0
 
 // ratePause is the minimum time between two publications. It is less than the default interval of
 // heartbeats, so that each of them publishes.
@@ -51,10 +49,10 @@ func (p *ratePublisher) publish(ctx context.Context) {
 	p.last, p.shown = now, body != nil
 	p.work.Go(func() {
 		defer p.busy.Store(false)
-		err := keeper.SetSessionData(ctx, ratePartition, p.session(), body)
+		err := keeper.SetSessionData(ctx, rates.Partition, p.session(), body)
 		if err != nil && !errors.Is(err, store.ErrExpired) { // the data of an expired session are gone
 			p.shown = true
-			p.outage.Note(ctx, "publish the rates of the worker", err, ratePartition)
+			p.outage.Note(ctx, "publish the rates of the worker", err, rates.Partition)
 		}
 	})
 }

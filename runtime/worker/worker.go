@@ -228,7 +228,7 @@ func (w *Worker) setParams() (leave func()) {
 // session.
 func (w *Worker) partition(served func(p int) bool) {
 	told := &sync.Map{}
-	publisher := &ratePublisher{env: w.env, outage: w.outage, session: func() store.SessionID { return w.leases[ratePartition].Current() }}
+	publisher := &ratePublisher{env: w.env, outage: w.outage, session: func() store.SessionID { return w.leases[rates.Partition].Current() }}
 	for p := range w.store.Partitions() {
 		if !served(p) {
 			w.outboxes, w.leases, w.unserved = append(w.outboxes, nil), append(w.leases, nil), append(w.unserved, nil)
@@ -251,7 +251,7 @@ func (w *Worker) partition(served func(p int) bool) {
 				w.loop.unbounded.look(ctx, p)
 				l.Pulse.Work()
 				look.look(ctx, answer.Unserved)
-				if p == ratePartition {
+				if p == rates.Partition {
 					publisher.publish(ctx)
 				}
 			},

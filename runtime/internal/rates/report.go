@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// Partition is the partition in whose session a worker publishes its report.
+const Partition = 0
+
 // otherSize is the part of an encoded report that is reserved for the entry without a name and for
 // the numbers of runs, in bytes. The entry has at most one pair of numbers for each bucket.
 const otherSize = buckets*len("120,4294967295,") + 256
