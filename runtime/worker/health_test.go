@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -147,6 +148,43 @@ func TestOPS7_AnExpiredSessionIsNotReadyUntilItIsReopened(t *testing.T) {
 	if got := flowtest.Result(w, flowtest.Start(w, flowtest.Echo, "x")); got != "x" {
 		t.Errorf("got %q", got)
 	}
+}
+
+// TestOPS7_AWorkerIsReadyWhileAPartitionAnswers proves that a worker without the server of some
+// partitions is ready, reports how many sessions it has, and has all again when the server is back.
+func TestOPS7_AWorkerIsReadyWhileAPartitionAnswers(t *testing.T) {
+	st := &flowtest.Between{Store: flowtest.Stores["memory in 3 partitions"](t)}
+	var lost atomic.Bool
+	var first sync.Map // sessions of partition 0
+	st.Around = func(_ context.Context, op string, req any, do func() error) error {
+		of := -1
+		switch r := req.(type) {
+		case store.Session:
+			if of = r.Partition; of == 0 {
+				first.Store(r.ID, true)
+			}
+		case store.SessionID:
+			if _, ok := first.Load(r); ok && op == "heartbeat" {
+				of = 0
+			}
+		case store.Claim:
+			of = r.Partition
+		}
+		if of == 0 && lost.Load() {
+			return errNoAnswer
+		}
+		return do()
+	}
+	w := flowtest.NewWorld(t, st, workflow.ClientConfig{})
+	r := w.Work(worker.Config{Heartbeat: 20 * time.Millisecond, ClaimExpiry: time.Second}, flowtest.Echoes)
+	sessions := func(want int) func() bool {
+		return func() bool { h := r.Health(); return h.Sessions == want && h.Partitions == 3 && isReady(r.Worker) }
+	}
+	w.Eventually("all sessions are alive", sessions(3))
+	lost.Store(true)
+	w.Eventually("a session is in doubt", sessions(2))
+	lost.Store(false)
+	w.Eventually("all sessions are alive again", sessions(3))
 }
 
 // TestOPS7_AStoreThatDoesNotAnswerIsNotReadyAndLive proves that a worker without a store is not
