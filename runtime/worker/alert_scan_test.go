@@ -291,6 +291,61 @@ func TestOPS9_AFailureThatAWorkerWithoutRulesRecordsIsFoundByTheScan(t *testing.
 	})
 }
 
+// TestOPS9_AFailureWhileNoWorkerScansIsReported proves that the first scan after a pause of the
+// scanning workers finds the runs that others have failed meanwhile.
+func TestOPS9_AFailureWhileNoWorkerScansIsReported(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		cfg := worker.Config{Alerts: reports(r, alert.Failed)}
+		scans := w.Work(cfg, flowtest.Echoes)
+		passes(w, "the first scan", func() bool { return !lastScan(w).IsZero() })
+		scans.Stop()
+		w.Clock.Advance(10 * time.Minute)
+		fails := w.Work(worker.Config{}, flowtest.As(failing, failsWith("no order %d")))
+		run := flowtest.Start(w, failing, 1)
+		flowtest.Failure(w, run)
+		fails.Stop()
+		w.Clock.Advance(time.Hour)
+		w.Work(cfg, flowtest.Echoes)
+		if got := scanned(w, r); got.Condition != alert.Failed || got.Run != run.ID() {
+			t.Errorf("alert: got %+v, want the failure of %s", got, run.ID())
+		}
+	})
+}
+
+// TestOPS9_ARunThatFailsByAStepOnAnotherQueueIsReportedOnce proves that the internal run which
+// executes the step, and fails first, causes no alert of its own.
+func TestOPS9_ARunThatFailsByAStepOnAnotherQueueIsReportedOnce(t *testing.T) {
+	away := flowtest.AStep[int, int]("away", shim.Policy{Queue: "away", Retry: workflow.RetryPolicy{Attempts: 1}})
+	code := []flowtest.Binding{
+		away.As(func(context.Context, int) (int, error) { return 0, errors.New("no stock") }),
+		flowtest.As(failing, func(ctx workflow.Context, n int) (int, error) { return away.Call(ctx, n) }),
+	}
+	queues := []string{"default", "away"}
+	for name, with := range map[string]func(r *receiver) []worker.Config{
+		"by the commit that ends it": func(r *receiver) []worker.Config {
+			return []worker.Config{{Queues: queues, Alerts: reports(r, alert.Failed)}}
+		},
+		"by a scan": func(r *receiver) []worker.Config {
+			return []worker.Config{{Queues: queues}, {Queues: []string{"none"}, Alerts: reports(r, alert.Failed)}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+				r := &receiver{}
+				for _, cfg := range with(r) {
+					w.Work(cfg, code...)
+				}
+				run := flowtest.Start(w, failing, 1)
+				flowtest.Failure(w, run)
+				if got := scanned(w, r); got.Condition != alert.Failed || got.Run != run.ID() || got.Workflow != "test.failing" {
+					t.Errorf("alert: got %+v, want the failure of %s", got, run.ID())
+				}
+			})
+		})
+	}
+}
+
 func TestOPS9_ABlockedRunIsReported(t *testing.T) {
 	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
 		r := &receiver{}

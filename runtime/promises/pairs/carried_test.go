@@ -65,16 +65,25 @@ func attributesFit(s *stage, cells []*cell) {
 	for _, c := range cells {
 		byTag[c.key], byTag[c.key+"/started"] = c, c
 	}
-	for id, r := range s.snapshot().Runs {
-		c, state := byTag[r.Tags[tagCell]], stateOf(r.Frames)
-		if c == nil || state.Spec == nil {
+	snap := s.snapshot()
+	for id, r := range snap.Runs {
+		state := stateOf(r.Frames)
+		if state.Spec == nil {
+			continue
+		}
+		tag := r.Tags[tagCell]
+		if parent := snap.Runs[state.Spec.Parent]; tag == "" && parent != nil { // runs of the runtime have no tags
+			tag = parent.Tags[tagCell]
+		}
+		c := byTag[tag]
+		if c == nil {
 			continue
 		}
 		var err error
-		switch {
-		case !event.Internal(r.Route.Workflow), event.IsStepRun(r.Route.Workflow):
-			err = s.carried(state.Spec.Attributes, r.Tags[tagCell])
-		case len(state.Spec.Attributes) > 0 && r.Route.Workflow != event.ScheduleRun:
+		switch name := r.Route.Workflow; {
+		case !event.Internal(name), event.IsStepRun(name):
+			err = s.carried(state.Spec.Attributes, tag)
+		case len(state.Spec.Attributes) > 0 && in(name, event.HookRun, event.PermitRun, event.AlertRun):
 			err = fmt.Errorf("a run of the runtime carries %v", state.Spec.Attributes)
 		}
 		if err != nil {
