@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -141,7 +142,7 @@ func (x *experiment) judge(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read what the store holds: %w", err)
 	}
-	x.evidence = &check.Evidence{Snapshot: snapshot, Ended: x.ended, Answers: x.answers, Stalls: x.Stalls, Deaths: x.Deaths, Changes: x.changes}
+	x.evidence = &check.Evidence{Snapshot: snapshot, Ended: x.ended, Answers: x.answers, Stalls: x.Stalls, Procs: runtime.GOMAXPROCS(0), Deaths: x.Deaths, Changes: x.changes}
 	for _, o := range x.orders {
 		x.evidence.Jobs = append(x.evidence.Jobs, o.Job)
 	}

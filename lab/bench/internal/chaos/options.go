@@ -45,7 +45,8 @@ steps wrote to a file of their worker:
     run, or without a record of its start, and no attempt was executed twice. (If a
     worker is suspended between the last check of its lease and the first
     instruction of a step, the step starts when the worker resumes. These steps are
-    counted separately; more than one in ten stalls is a violation)
+    counted separately; more than one in ten stalls, or more steps per stall than
+    the worker has processors, is a violation)
   - no log has a gap, a duplicate, or two owners at a time; the data that the store
     keeps beside the logs agrees with them
   - two runs of one workflow id are never active at once

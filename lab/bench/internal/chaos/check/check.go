@@ -27,7 +27,7 @@ func Check(e Evidence) *Verdict {
 		histories:  map[event.RunID]*history{},
 		executions: map[event.RunID][]*record.Execution{},
 		broken:     map[event.RunID]bool{},
-		caught:     map[*Stall]*record.Execution{},
+		caught:     map[*Stall][]*record.Execution{},
 		voids:      map[fence]time.Time{},
 		last:       map[string]time.Time{},
 	}
@@ -63,8 +63,8 @@ type checker struct {
 	verdict    *Verdict
 	histories  map[event.RunID]*history
 	executions map[event.RunID][]*record.Execution
-	broken     map[event.RunID]bool         // runs whose logs are broken
-	caught     map[*Stall]*record.Execution // the late execution that each stall excuses; see isCaught
+	broken     map[event.RunID]bool           // runs whose logs are broken
+	caught     map[*Stall][]*record.Execution // the late executions that each stall excuses; see isCaught
 	voids      map[fence]time.Time
 	last       map[string]time.Time // last time at which each worker is known to have been alive
 }

@@ -99,6 +99,13 @@ var crimes = map[string]crime{
 		s.retried().Began = s.Stalls[0].To
 		s.execution(aLong, "long/flows.grind#1").Began = s.Stalls[0].To
 	}, []check.Kind{check.Repeated}, repeated},
+	"a stall has caught more attempts than the worker executes goroutines": {func(s *scene) {
+		s.stall()
+		s.Procs = 2
+		s.retried().Began = s.Stalls[0].To
+		s.execution(aLong, "long/flows.grind#1").Began = s.Stalls[0].To
+		s.execution(aDoomed, "doomed/flows.refuse#1").Began = s.Stalls[0].To
+	}, []check.Kind{check.Late}, sound},
 	"two of two stalls have caught an attempt": {func(s *scene) {
 		s.stall()
 		s.Stalls = append(s.Stalls, check.Stall{Worker: "w", From: s.Stalls[0].To.Add(time.Second), To: s.Stalls[0].To.Add(time.Minute)})
@@ -221,6 +228,12 @@ func TestCheck_CountsWhatAStallHasCaught(t *testing.T) {
 	v := check.Check(s.Evidence)
 	if !v.Sound() || v.Caught != 1 {
 		t.Errorf("%d were caught, and %v found, want 1 and nothing", v.Caught, v.Violations)
+	}
+	s.execution(aLong, "long/flows.grind#1").Began = s.Stalls[0].To
+	s.Procs = 2 // the worker was executing both steps
+	v = check.Check(s.Evidence)
+	if !v.Sound() || v.Caught != 2 {
+		t.Errorf("%d were caught on two processors, and %v found, want 2 and nothing", v.Caught, v.Violations)
 	}
 }
 

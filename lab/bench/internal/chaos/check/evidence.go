@@ -25,6 +25,9 @@ type Evidence struct {
 	Answers map[event.RunID]flows.Result
 	// Stalls contains the suspensions of workers.
 	Stalls []Stall
+	// Procs is the number of goroutines that a worker executes at once, which is its GOMAXPROCS. 0
+	// means 1.
+	Procs int
 	// Deaths contains the time at which each worker was stopped or killed, by worker name.
 	Deaths map[string]time.Time
 	// Changes contains the changes of the capacities of limits, in order.

@@ -122,26 +122,32 @@ const (
 	// wake is the maximum time after a stall within which a caught execution begins, even on a busy
 	// machine.
 	wake = 100 * time.Millisecond
-	// rarely is the minimum number of stalls per caught execution. The number of allowed executions
-	// is rounded up. Only a few microseconds pass between the lease check and the step, so an
+	// rarely is the minimum number of stalls per stall that has caught executions. The number of
+	// allowed stalls is rounded up. Only a few microseconds pass between the lease check and the step, so an
 	// execution is rarely caught. A worker without the check would be caught more often.
 	rarely = 10
 )
 
 // isCaught reports whether a stall excuses the late beginning of an execution. The stall must have
-// suspended the worker between the last lease check and the first instruction of the step. A stall
-// excuses at most one execution.
+// suspended the worker between the last lease check and the first instruction of the step. Each
+// goroutine that the worker was executing may have been there, so a stall excuses at most that many
+// executions.
 func (c *checker) isCaught(x *record.Execution) bool {
 	for i := range c.Stalls {
 		s := &c.Stalls[i]
 		if s.Worker != x.Worker || x.Began.Before(s.From) || x.Began.After(s.To.Add(wake)) {
 			continue
 		}
-		if c.caught[s] == nil && len(c.caught) < (len(c.Stalls)+rarely-1)/rarely {
-			c.caught[s] = x
-			c.verdict.Caught++
+		of := c.caught[s]
+		if slices.Contains(of, x) {
+			return true
 		}
-		return c.caught[s] == x
+		if len(of) >= max(c.Procs, 1) || of == nil && len(c.caught) >= (len(c.Stalls)+rarely-1)/rarely {
+			return false
+		}
+		c.caught[s] = append(of, x)
+		c.verdict.Caught++
+		return true
 	}
 	return false
 }
