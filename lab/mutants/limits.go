@@ -165,7 +165,7 @@ var limitMutants = []Mutant{
 	working("limits/worker/next-full", "the commits of a full worker claim", "nextclaim.go",
 		" || r.occupied() >= r.cfg.Runs", "", "TestREC11_AFullWorkerClaimsByItsTurnsOnly"),
 	working("limits/worker/next-bound", "commits claim for a queue with a bound", "nextclaim.go",
-		"r.cfg.AtOnce[route.Queue] != 0 || ", "", "TestREC11_AFullWorkerClaimsByItsTurnsOnly"),
+		"r.cfg.AtOnce[queueOf(route)] != 0 || ", "", "TestREC11_AFullWorkerClaimsByItsTurnsOnly"),
 	working("limits/worker/next-busy", "commits of a worker that has much to do claim", "nextclaim.go",
 		"t.steps.slots.taken() >= min(", "t.steps.slots.taken() < 0*min(", "TestREC11_AWorkerLeavesPermitsToOthers"),
 	reducing("limits/worker/next-fails", "commits of runs that fail claim", "commit.go",

@@ -75,7 +75,7 @@ var workerMutants = []Mutant{
 		"if s.refusedCommits >= inboxPatience {", "if false {", "TestFLOW5_RunEndsUnderALoadOfMessagesAndLosesNone"),
 
 	working("O1/worker/child", "a child that is asked for again is another run", "runtime/internal/replay/child.go",
-		"event.DerivedRunID(r.id, asked.Key, slot)", "event.NewRunID(r.now, slot)", "TestO1_WhatIsAskedForAgainHasTheSameIDs"),
+		"event.DerivedRunID(b.run.id, key, slot)", "event.NewRunID(b.run.now, slot)", "TestO1_WhatIsAskedForAgainHasTheSameIDs"),
 	working("O1/worker/start", "the record that starts a child has another id each time", "runtime/internal/effects/sends.go",
 		`return event.DerivedItemID(run, "start:"+key)`, "return event.NewItemID()", "TestO1_WhatIsAskedForAgainHasTheSameIDs"),
 	working("O1/worker/end", "the record that tells of a child's end has another id each time", "runtime/internal/effects/sends.go",
