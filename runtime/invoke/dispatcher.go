@@ -112,6 +112,9 @@ const (
 	// failedMost is the longest time for which a run is not offered after a call has failed for an
 	// unknown reason. If the function has died, the run is owned until its lease expires in any case.
 	failedMost = 5 * time.Second
+	// blockedWait is how long a run that the code of the target could not replay is not offered to the
+	// same code.
+	blockedWait = time.Hour
 )
 
 // serve dispatches to a target until ctx ends.

@@ -256,3 +256,41 @@ func closeOnce(c chan struct{}) {
 		close(c)
 	}
 }
+
+// TestOPS7_ABlockedRunContinuesOnAFunctionWithCodeThatFits proves that a run whose log does not match
+// the code of one function is blocked, and that a function with other code continues it, without a
+// worker.
+func TestOPS7_ABlockedRunContinuesOnAFunctionWithCodeThatFits(t *testing.T) {
+	t.Parallel()
+	changed := flowtest.AStep[int, int]("invoke.changed", shim.Policy{})
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		flow := func(s flowtest.StepOf[int, int]) flowtest.Binding {
+			return flowtest.As(waits, func(ctx workflow.Context, n int) (int, error) {
+				if _, err := s.Call(ctx, n); err != nil {
+					return 0, err
+				}
+				return flowtest.Numbers.Receive(ctx)
+			})
+		}
+		other := changed.As(func(_ context.Context, n int) (int, error) { return n, nil })
+		before := function(w, invoke.Config{Worker: worker.Config{Build: "before"}}, flow(addStep), add)
+		after := function(w, invoke.Config{Worker: worker.Config{Build: "after"}}, flow(changed), other)
+		stop := dispatch(w, before.URL)
+		run := flowtest.Start(w, waits, 1)
+		w.ReachWaiting(run)
+		stop()
+		stop = dispatch(w, after.URL)
+		w.Send(run, 5)
+		w.Eventually("the run is blocked", func() bool {
+			info, err := run.Info(w.Ctx)
+			flowtest.Order(t, err)
+			return info.Status == workflow.StatusBlocked
+		})
+		stop()
+		dispatch(w, after.URL, before.URL)
+		if got := flowtest.Result(w, run); got != 5 {
+			t.Errorf("result %d, want 5", got)
+		}
+		w.Healthy()
+	})
+}

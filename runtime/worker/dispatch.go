@@ -64,14 +64,22 @@ const (
 	// taken. It doubles with each such round up to offerRarely. The ready run that caused the wake is on
 	// its way to a function, which claims it soon.
 	offerAgain, offerRarely = 2 * time.Millisecond, 200 * time.Millisecond
+
+	// tryBlocked is the interval at which blocked runs are offered. The caller declines those that the
+	// same code could not replay. blockedMost bounds the runs of one interval.
+	tryBlocked, blockedMost = 10 * time.Second, 1000
 )
 
 // run offers ready runs until ctx ends.
 func (d *dispatch) run(ctx context.Context) error {
 	pause := offerAgain
 	examine := map[int]bool{}
+	var tried time.Time
 	for ctx.Err() == nil {
 		now := d.clock.Now()
+		if now.Sub(tried) >= tryBlocked && d.offerBlocked(ctx) == nil {
+			tried = now
+		}
 		for _, s := range d.claimer.sources {
 			if !examine[s.Partition] && !s.due(now, d.waitMost) {
 				continue
@@ -155,6 +163,26 @@ func (d *dispatch) offer(ctx context.Context) (accepted int, left bool, err erro
 	}
 	d.claimer.turn.Add(1) // another partition comes first
 	return accepted, left, err
+}
+
+// offerBlocked offers blocked runs. A claim by routes makes blocked runs ready if the code of the
+// session may fit. A dispatch makes no such claims, and the sessions of functions are short, so the
+// functions try the runs by name.
+func (d *dispatch) offerBlocked(ctx context.Context) error {
+	lister, ok := store.As[store.Lister](d.store)
+	if !ok {
+		return nil
+	}
+	page, err := lister.List(ctx, store.Query{Statuses: []event.Status{event.StatusBlocked}, Oldest: true, Limit: blockedMost})
+	if err != nil {
+		return err
+	}
+	for i := range page.Runs {
+		if r := &page.Runs[i]; r.QueueState == store.StateBlocked && d.served.claims(r.Route) && d.Free() > 0 {
+			d.Offer(r.Run)
+		}
+	}
+	return nil
 }
 
 // await waits until there may be runs to offer.
