@@ -256,11 +256,11 @@ var WorkerColumns = []Column[Worker]{
 var DeployColumns = []Column[Deploy]{
 	{Name: "build", Title: "Build", Kind: KindCode, Value: func(d *Deploy, _ time.Time) any { return d.Build }},
 	{Name: "state", Title: "State", Value: func(d *Deploy, _ time.Time) any { return d.State() }},
-	{Name: "workers", Title: "Workers", Kind: KindNumber, Value: func(d *Deploy, _ time.Time) any { return len(d.Workers) }},
-	{Name: "percent", Title: "Percent", Kind: KindNumber, Value: func(d *Deploy, _ time.Time) any { return d.Percent }},
+	{Name: "workers", Title: "Workers", Kind: KindNumber, Width: WidthMedium, Value: func(d *Deploy, _ time.Time) any { return len(d.Workers) }},
+	{Name: "percent", Title: "Percent", Kind: KindNumber, Width: WidthMedium, Value: func(d *Deploy, _ time.Time) any { return d.Percent }},
 	{Name: "needs", Title: "Needs", Kind: KindNumber, Value: func(d *Deploy, _ time.Time) any { return d.Needs }},
-	{Name: "blockedRuns", Title: "Blocked", Kind: KindNumber, Value: func(d *Deploy, _ time.Time) any { return d.BlockedRuns }},
-	{Name: "started", Title: "Started", Kind: KindNumber, Value: func(d *Deploy, _ time.Time) any { return d.Started }},
+	{Name: "blockedRuns", Title: "Blocked", Kind: KindNumber, Width: WidthMedium, Value: func(d *Deploy, _ time.Time) any { return d.BlockedRuns }},
+	{Name: "started", Title: "Started", Kind: KindNumber, Width: WidthMedium, Value: func(d *Deploy, _ time.Time) any { return d.Started }},
 	{Name: "lastSeen", Title: "Last seen", Kind: KindTime, Width: WidthMedium, Value: func(d *Deploy, _ time.Time) any { return d.LastSeen }},
 	{Name: "firstSeen", Title: "First seen", Kind: KindTime, Width: WidthWide, Value: func(d *Deploy, _ time.Time) any { return d.FirstSeen }},
 }

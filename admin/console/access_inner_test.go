@@ -81,6 +81,7 @@ var siteRows = map[string]permission{
 	"GET /runs/{id}/send": {admin.RoleOperator, oneRun}, "GET /runs/{id}/ask": {admin.RoleOperator, oneRun}, "GET /act/{verb}": {admin.RoleViewer, oneRun},
 	"GET /failures": {admin.RoleViewer, allOwners}, "GET /alerts": {admin.RoleViewer, noRun}, "GET /queues": {admin.RoleViewer, allOwners}, "GET /workers": {admin.RoleViewer, allOwners},
 	"GET /schedules": {admin.RoleViewer, allOwners}, "GET /schedules/{name}": {admin.RoleViewer, allOwners}, "GET /schedules/{name}/{verb}": {admin.RoleViewer, allOwners},
+	"GET /deploys": {admin.RoleViewer, allOwners}, "GET /deploys/{name}/{verb}": {admin.RoleViewer, allOwners}, "POST /deploys/{name}/{verb}": {admin.RoleOperator, allOwners},
 	"GET /pools/{name}/{verb}": {admin.RoleViewer, allOwners}, "GET /start": {admin.RoleViewer, noRun}, "GET /views/save": {admin.RoleOperator, allOwners}, "GET /views/delete": {admin.RoleOperator, allOwners},
 	"GET /bulk": {admin.RoleViewer, noRun}, "GET /bulk/new": {admin.RoleOperator, noRun}, "GET /bulk/{id}": {admin.RoleViewer, oneRun}, "GET /bulk/{id}/stop": {admin.RoleViewer, oneRun},
 	"GET /journal": {admin.RoleOperator, noRun}, "GET /inbox": {admin.RoleViewer, noRun}, "GET /inbox/resume": {admin.RoleOperator, oneRun},
@@ -439,6 +440,8 @@ func (e *estate) pages(t *testing.T, cells map[string]int) {
 			list = slices.Sorted(maps.Keys(scheduleVerbs))
 		case strings.HasPrefix(path, "/pools/"):
 			list = admin.PoolActions()
+		case strings.HasPrefix(path, "/deploys/"):
+			list = slices.Sorted(maps.Keys(deployVerbs))
 		}
 		for _, verb := range list {
 			cell := expected

@@ -27,6 +27,7 @@ var lists = map[string][]column{
 	"pools":     columnsOf("pools", admin.PoolColumns),
 	"hooks":     columnsOf("hooks", admin.HookColumns),
 	"workers":   columnsOf("workers", admin.WorkerColumns),
+	"deploys":   columnsOf("deploys", admin.DeployColumns),
 	"queues":    columnsOf("queues", admin.QueueColumns),
 	"rates":     columnsOf("rates", admin.StepRateColumns),
 	"bulks":     columnsOf("bulks", admin.BulkColumns),

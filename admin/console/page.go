@@ -128,6 +128,8 @@ var pages = map[string]page{
 	"/schedules/{name}":        schedulePage,
 	"/schedules/{name}/{verb}": scheduleActPage,
 	"/pools/{name}/{verb}":     poolActPage,
+	"/deploys":                 deploysPage,
+	"/deploys/{name}/{verb}":   deployActPage,
 	"/start":                   startPage,
 	"/views/save":              saveViewPage,
 	"/views/delete":            deleteViewPage,
@@ -157,6 +159,7 @@ var forms = map[string]func(q *request) (to string, v *view, err error){
 	"/checks/repair":           repair,
 	"/schedules/{name}/{verb}": actOnSchedule,
 	"/pools/{name}/{verb}":     actOnPool,
+	"/deploys/{name}/{verb}":   actOnDeploy,
 }
 
 func nowhere(*request) (*view, error) {
@@ -299,7 +302,7 @@ type menuItem struct {
 // menu lists the parts of the console.
 var menu = []menuItem{
 	{"runs", "Runs", admin.RoleViewer, false}, {"failures", "Failures", admin.RoleViewer, true}, {"alerts", "Alerts", admin.RoleViewer, false}, {"queues", "Queues", admin.RoleViewer, true},
-	{"workers", "Workers", admin.RoleViewer, true}, {"schedules", "Schedules", admin.RoleViewer, true}, {"inbox", "Hooks", admin.RoleViewer, false}, {"bulk", "Bulk", admin.RoleViewer, false},
+	{"workers", "Workers", admin.RoleViewer, true}, {"deploys", "Deployments", admin.RoleViewer, true}, {"schedules", "Schedules", admin.RoleViewer, true}, {"inbox", "Hooks", admin.RoleViewer, false}, {"bulk", "Bulk", admin.RoleViewer, false},
 	{"journal", "Journal", admin.RoleOperator, false}, {"checks", "Checks", admin.RoleOperator, true}, {"start", "Start", admin.RoleOperator, false},
 }
 

@@ -231,7 +231,7 @@ function move(by) {
   to.scrollIntoView({ block: "nearest" });
 }
 let after = "";
-const goes = { r: "runs", f: "failures", a: "alerts", q: "queues", w: "workers", s: "schedules", b: "bulk", j: "journal", c: "checks", h: "inbox", n: "start" };
+const goes = { r: "runs", f: "failures", a: "alerts", q: "queues", w: "workers", d: "deploys", s: "schedules", b: "bulk", j: "journal", c: "checks", h: "inbox", n: "start" };
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
   if (e.key === "Escape" && typing(e)) { e.target.blur(); return; }

@@ -108,6 +108,7 @@ func TestOPS2_PagesSayWhatTheyAreMadeOf(t *testing.T) {
 		"runs/" + refs["waiting"] + "/talk":   {"heading Messages that came", "link Send a message"},
 		"failures":                            {"heading Failures", "navigation Kinds", "link Retry 1"},
 		"alerts":                              {"heading Alerts", "search", "textbox Target", "button Filter", "heading No alerts"},
+		"deploys":                             {"heading Deployments", "link Drained?", "link Ramp", "link Retire"},
 		"bulk/new?q=status:failed&verb=retry": {"textbox Type 1 to retry it", "button Retry 1 run", "combobox Action"},
 		"journal":                             {"heading Journal", "textbox Who", "combobox Outcome"},
 		"checks":                              {"heading Checks", "button Check the store"},

@@ -107,7 +107,7 @@ func TestOPS2_KeysLeadToEachPart(t *testing.T) {
 	s.Until(run, "waiting")
 	ready := until(`document.querySelector("[data-help]")?.hidden === false`)
 	s.run("help", chromedp.Navigate(s.url+"runs"), ready, chromedp.KeyEvent("?"), chromedp.WaitVisible("dialog[open] .keys"), chromedp.KeyEvent(kb.Escape), until(`!document.querySelector("dialog")`))
-	for key, at := range map[string]string{"f": "failures", "a": "alerts", "q": "queues", "w": "workers", "s": "schedules", "b": "bulk", "j": "journal", "c": "checks", "h": "inbox", "n": "start", "r": "runs"} {
+	for key, at := range map[string]string{"f": "failures", "a": "alerts", "q": "queues", "w": "workers", "d": "deploys", "s": "schedules", "b": "bulk", "j": "journal", "c": "checks", "h": "inbox", "n": "start", "r": "runs"} {
 		s.run(at, ready, chromedp.Evaluate(`document.activeElement.blur()`, nil), chromedp.KeyEvent("g"), chromedp.KeyEvent(key), until(fmt.Sprintf(`location.pathname.endsWith("/%s")`, at)))
 	}
 	s.run("actions", chromedp.Navigate(s.url+"runs/"+run), ready, chromedp.KeyEvent("."), until(`!!document.activeElement.closest("details.menu li")`))

@@ -84,7 +84,7 @@ func (s *site) furnish() []string {
 	return []string{
 		"inbox/resume?" + url.Values{"run": {hooks.Hooks[0].Run}, "id": {hooks.Hooks[0].ID}}.Encode(),
 		at, at + "/pause", at + "/backfill", "pools/" + limit + "/set?key=ada", "pools/" + limit + "/pause", "bulk/" + b.ID, "bulk/" + b.ID + "/stop",
-		"runs?" + shared, "views/save?" + shared, "views/delete?" + shared, "inbox", "runs", "runs?q=status:failed", "runs?q=nothing", "failures", "alerts", "alerts?target=nobody", "queues", "workers", "schedules", "bulk", "bulk/new", "bulk/new?q=status:failed&verb=retry", "journal", "journal?action=nothing",
+		"runs?" + shared, "views/save?" + shared, "views/delete?" + shared, "inbox", "runs", "runs?q=status:failed", "runs?q=nothing", "failures", "alerts", "alerts?target=nobody", "queues", "workers", "deploys", "schedules", "bulk", "bulk/new", "bulk/new?q=status:failed&verb=retry", "journal", "journal?action=nothing",
 		"checks", "start", "start?workflow=" + admintest.Workflow, "start?workflow=" + admintest.Workflow + "&show=json",
 	}
 }

@@ -1,0 +1,59 @@
+package console_test
+
+import (
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// otherBuild opens a session of a worker of another build.
+func (s *site) otherBuild() {
+	s.Helper()
+	session := store.Session{ID: "deploy", Worker: "pretended", TTL: time.Hour, Fingerprint: "other-1@0", Routes: []store.Route{{Queue: "default", Workflow: "nothing"}}}
+	if err := s.Client.Store().OpenSession(s.Context(), session); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestOPS10_TheConsoleListsAndChangesBuilds(t *testing.T) {
+	s := newSite(t, console.Config{})
+	run := s.Start("wait", "")
+	s.Until(run, "waiting")
+	s.otherBuild()
+	all, err := s.Direct.Deploys(t.Context())
+	if err != nil || len(all.Builds) != 2 {
+		t.Fatalf("deployments: %+v, %v, want two builds", all, err)
+	}
+	own := all.Builds[0].Build
+	has(t, mainOf(s.get("deploys", 200)), own, "other-1", "/flows/deploys/other-1/ramp", "/flows/deploys/other-1/retire", "live")
+	has(t, mainOf(s.get("deploys?drained="+own, 200)), own+": needed", run, "no other live build serves its queue and workflow", "deploys drained "+own)
+	s.get("deploys?drained=unknown", 404)
+
+	has(t, s.post("deploys/other-1/ramp", url.Values{"percent": {"5"}, "reason": {"canary"}}, 200), "distributed as set", "95")
+	has(t, s.post("deploys/other-1/ramp", url.Values{"percent": {"101"}}, 400), "is not from 0 to 100")
+	has(t, s.post("deploys/other-1/retire", url.Values{"to": {"unknown"}}, 404), "is unknown")
+	page := s.post("deploys/other-1/retire", url.Values{"to": {own}}, 200)
+	has(t, page, "The build is retired", "retiring", "/flows/deploys/other-1/unretire")
+	has(t, s.post("deploys/other-1/unretire", nil, 200), "in use again")
+	s.get("deploys/other-1/explode", 404)
+	s.get("deploys/unknown/retire", 404)
+}
+
+// The test proves that a viewer sees the builds but no actions, and that a reader with an owner sees
+// nothing.
+func TestOPS10_TheConsoleShowsBuildsToTheirReaders(t *testing.T) {
+	s, login := newSiteWithRolesOn(t, filepath.Join(t.TempDir(), "runs.db"))
+	login(admin.RoleViewer)
+	page := mainOf(s.get("deploys", 200))
+	if has(t, page, "Drained?"); strings.Contains(page, "Retire") {
+		t.Errorf("a viewer may retire builds:\n%s", page)
+	}
+	login(owned)
+	s.get("deploys", 403)
+}
