@@ -21,6 +21,7 @@ type Run struct {
 	WorkflowID string            `json:"workflowId,omitempty"`
 	Workflow   string            `json:"workflow"`
 	Queue      string            `json:"queue"`
+	Pin        string            `json:"pin,omitempty"` // build to which it is pinned
 	Status     string            `json:"status"`
 	Tags       map[string]string `json:"tags,omitempty"`
 	Parent     string            `json:"parent,omitempty"`
@@ -222,7 +223,7 @@ type Counted struct {
 
 func runOf(i *workflow.RunInfo) Run {
 	r := Run{
-		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Status: string(i.Status), Tags: i.Tags,
+		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Pin: i.Pin, Status: string(i.Status), Tags: i.Tags,
 		Paused: i.Paused, Recoveries: i.Recoveries, Worker: i.Worker, RerunOf: string(i.RerunOf), Depth: i.Depth,
 		Parent: string(i.Parent), Root: string(i.Root), CreatedAt: i.CreatedAt.UTC(), EndedAt: utc(i.EndedAt), Due: utc(i.Due), Events: i.Events,
 		Attributes: i.Attributes, Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, RetriedAs: string(i.RetriedAs), StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,

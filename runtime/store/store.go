@@ -29,8 +29,8 @@ type Store interface {
 	// in one action.
 	Create(ctx context.Context, runs []Create) ([]Created, error)
 
-	// OpenSession adds a lease. If the session exists, OpenSession renews its lease, or returns
-	// ErrExpired if the session is being recovered. It returns an *InvalidError if the name of a
+	// OpenSession adds a lease. If the session exists, OpenSession renews its lease and replaces its
+	// routes, or returns ErrExpired if the session is being recovered. It returns an *InvalidError if the name of a
 	// route is invalid.
 	OpenSession(ctx context.Context, s Session) error
 	// Heartbeat renews the lease of a session. If the lease has expired, Heartbeat renews it unless

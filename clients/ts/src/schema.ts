@@ -71,6 +71,7 @@ export interface Branch {
   parent?: string;
   pauseReason?: string;
   paused?: boolean;
+  pin?: string;
   queue: string;
   recoveries?: number;
   recovery?: Recovery;
@@ -755,6 +756,7 @@ export interface Run {
   parent?: string;
   pauseReason?: string;
   paused?: boolean;
+  pin?: string;
   queue: string;
   recoveries?: number;
   recovery?: Recovery;

@@ -155,6 +155,7 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	line("id", r.WorkflowID)
 	line("status", statusOf(r))
 	line("queue", r.Queue)
+	line("pinned to", r.Pin)
 	for name, value := range r.Tags {
 		line("tag", name+"="+value)
 	}
