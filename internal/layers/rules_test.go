@@ -84,6 +84,7 @@ var rules = []rule{
 
 	{packages: "otelflow", module: []string{"runtime/event", "runtime/observe", "runtime/ops", "runtime/step", "runtime/store", "runtime/workflow"}, external: []string{
 		"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/sdk",
+		"go.opentelemetry.io/otel/sdk/metric",
 	}, required: true},
 
 	{packages: "lambdaflow", module: none, external: []string{"github.com/aws/aws-lambda-go"}, required: true},

@@ -7,8 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,8 +119,11 @@ func (p *Program) Run(ctx context.Context, dir string) error {
 		self, InstanceRole, "-store", x.URL, "-dir", dir, "-kill", p.Kill, "-secret", secret, "-budget", budget.String(), "-lease", lease.String(),
 	}}
 	defer f.close()
-	server := httptest.NewServer(f)
-	defer server.Close()
+	url, closeServer, err := serve(f)
+	if err != nil {
+		return err
+	}
+	defer closeServer()
 
 	requests := make([]workflow.StartRequest[int], p.Runs)
 	began := time.Now()
@@ -130,7 +133,7 @@ func (p *Program) Run(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
-	stop, err := p.serve(ctx, x, server.URL)
+	stop, err := p.serve(ctx, x, url)
 	if err != nil {
 		return err
 	}
@@ -262,4 +265,15 @@ func (p *Program) Report(stdout io.Writer) (sound bool, err error) {
 	}
 	_, err = fmt.Fprintln(stdout)
 	return r.Completed == p.Runs && r.Again == 0, err
+}
+
+// serve serves h on a free port of this machine, and returns its URL.
+func serve(h http.Handler) (url string, stop func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(l) }() // ends with stop
+	return "http://" + l.Addr().String(), func() { _ = server.Close() }, nil
 }
