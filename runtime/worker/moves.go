@@ -136,7 +136,9 @@ const claimsEnd = 20 * time.Millisecond
 // runs of other builds that the worker may have to claim.
 func (m *mover) routes(v *pins.View) (routes []store.Route, more bool) {
 	retired := v.State.Retired(m.build)
+	base := map[store.Route]bool{}
 	for _, r := range m.base {
+		base[r] = true
 		if plain, _ := pins.Plain(r); !retired || !m.others(v, plain) {
 			routes = append(routes, r)
 		}
@@ -145,7 +147,7 @@ func (m *mover) routes(v *pins.View) (routes []store.Route, more bool) {
 	for i := range v.Fleet.Routes {
 		l := &v.Fleet.Routes[i]
 		plain, build := pins.Plain(l.Route)
-		if build == "" || build == m.build || l.Idle() || !m.served.executes(l.Route) {
+		if build == "" || base[l.Route] || l.Idle() || !m.served.executes(l.Route) {
 			continue
 		}
 		open[l.Route] = true
@@ -171,6 +173,9 @@ func (m *mover) others(v *pins.View, plain store.Route) bool {
 // executed by this worker. They leave a retired build, and a build whose workers were absent for a
 // while. During a restart of its workers they stay.
 func (m *mover) leaves(v *pins.View, route, plain store.Route, build string) bool {
+	if build == m.build {
+		return true // the build has the runs of an earlier configuration of its workers
+	}
 	if known := v.State.Build(build); known != nil && !known.Retired.IsZero() {
 		to := known.To
 		return to == "" || to == m.build || !slices.Contains(v.Serving(plain), to)
