@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -149,14 +150,14 @@ func TestLogLimit_RetryGoesOnUnderAHigherLimit(t *testing.T) {
 
 func TestLog_WarnsOfALongLogAtEachDoubling(t *testing.T) {
 	w := flowtest.NewWorld(t, memstore.New(), workflow.ClientConfig{})
-	talks := flowtest.Flow[int, int]("talks")
-	w.Work(worker.Config{}, flowtest.As(talks, func(ctx workflow.Context, n int) (int, error) {
+	talks, pause := flowtest.Flow[int, int]("talks"), flowtest.AStep[int, int]("talks.pause", shim.Policy{})
+	w.Work(worker.Config{}, pause.As(twice), flowtest.As(talks, func(ctx workflow.Context, n int) (int, error) {
 		for i := range n {
 			if _, err := workflow.Record(ctx, func() (int, error) { return i, nil }); err != nil {
 				return 0, err
 			}
-			if i%5_000 == 0 {
-				if err := workflow.Sleep(ctx, time.Nanosecond); err != nil {
+			if i%5_000 == 0 { // everything before is durable when the code of the step begins
+				if _, err := pause.Call(ctx, i); err != nil {
 					return 0, err
 				}
 			}
