@@ -21,12 +21,13 @@ import (
 // minutes of virtual time.
 var (
 	plainStep  = flowtest.AStep[int, int]("budget.plain", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 2, Initial: time.Millisecond}})
-	boundStep  = flowtest.AStep[int, int]("budget.bound", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}, Timeout: 8 * time.Minute})
+	boundStep  = flowtest.AStep[int, int]("budget.bound", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}, Timeout: 7 * time.Minute})
 	unsureStep = flowtest.AStep[int, int]("budget.unsure", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1}, NonIdempotent: true})
 	budgets    = flowtest.Flow[[]int, int]("budget")
 )
 
-const budget = 10 * time.Minute
+// budget is shorter than the timeout of a step that sets none.
+const budget = 9 * time.Minute
 
 // works returns the code of a step that works for its input in minutes of virtual time. working counts
 // the attempts that work.
@@ -75,11 +76,11 @@ func TestOPS7_EachStepGetsTheTimeOfItsTimeout(t *testing.T) {
 	}{
 		"two short steps":                       {step: plainStep, minutes: []int{2, 2}, invocations: 1, begun: 2},
 		"the second step lacks half a budget":   {step: plainStep, minutes: []int{6, 6}, invocations: 2, begun: 2},
-		"the second step is cut off once":       {step: plainStep, minutes: []int{3, 9}, invocations: 2, begun: 3, given: 1},
+		"the second step is cut off once":       {step: plainStep, minutes: []int{3, 8}, invocations: 2, begun: 3, given: 1},
 		"a step is longer than the budget":      {step: plainStep, minutes: []int{2, 11}, invocations: 3, begun: 4, given: 1, failed: 2, fails: event.CodeTimeout},
-		"the timeout of the second is too long": {step: boundStep, minutes: []int{3, 7}, invocations: 2, begun: 2},
-		"the timeouts of both fit":              {step: boundStep, minutes: []int{1, 7}, invocations: 1, begun: 2},
-		"a step that must not be cut off":       {step: unsureStep, minutes: []int{1, 9}, invocations: 2, begun: 2},
+		"the timeout of the second is too long": {step: boundStep, minutes: []int{3, 6}, invocations: 2, begun: 2},
+		"the timeouts of both fit":              {step: boundStep, minutes: []int{1, 6}, invocations: 1, begun: 2},
+		"a step that must not be cut off":       {step: unsureStep, minutes: []int{1, 8}, invocations: 2, begun: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := flowtest.NewVirtual(t)
@@ -155,11 +156,11 @@ func TestOPS7_RegistrationRefusesStepsThatDoNotFitTheBudget(t *testing.T) {
 	if !ok {
 		t.Fatalf("error %v, want a *StepTimeoutError", err)
 	}
-	want := []invoke.SlowStep{{Name: "test.budget.bound", Timeout: 8 * time.Minute}, {Name: "test.budget.remote", Timeout: time.Hour}}
+	want := []invoke.SlowStep{{Name: "test.budget.bound", Timeout: 7 * time.Minute}, {Name: "test.budget.remote", Timeout: time.Hour}}
 	if diff := cmp.Diff(want, slow.Steps); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
-	cfg.Budget = 8 * time.Minute
+	cfg.Budget = 7 * time.Minute
 	cfg.Worker.Queues = []string{"default"} // workers serve the queue gpu
 	if _, err := invoke.Handler(w.Client, code, cfg); err != nil {
 		t.Errorf("with another budget, and the queue of the other step left to workers: %v", err)
