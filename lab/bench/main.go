@@ -52,7 +52,7 @@ func main() {
 	if code, ok := functions.Play(os.Args[1:], os.Stderr); ok {
 		os.Exit(code)
 	}
-	if code, ok := harm.Play(os.Args[1:], os.Stderr, chaos.Worker, deploy.Worker, endure.Worker); ok {
+	if code, ok := harm.Play(os.Args[1:], os.Stderr, chaos.Worker, deploy.Worker, deploy.RampWorker, endure.Worker); ok {
 		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -13,7 +13,7 @@ import (
 
 // TestMain runs the tests or another role of the program.
 func TestMain(m *testing.M) {
-	if code, ok := harm.Play(os.Args[1:], os.Stderr, Worker); ok {
+	if code, ok := harm.Play(os.Args[1:], os.Stderr, Worker, RampWorker); ok {
 		os.Exit(code)
 	}
 	goleak.VerifyTestMain(m)
@@ -43,6 +43,29 @@ func TestDeploy_RunsUnderWayEndAndNoneFails(t *testing.T) {
 			}
 			if got.used != 0 {
 				t.Errorf("graceful stops have used up %d attempts", got.used)
+			}
+		})
+	}
+}
+
+// The test proves that a ramp and its rollback block no pinned run, and that a build is not reported
+// as drained while runs need it, with worker processes of both builds.
+func TestOPS10_RampsBlockNoPinnedRun(t *testing.T) {
+	redistest.Binary(t)
+	for _, p := range ramps() {
+		if !p.pin {
+			continue
+		}
+		t.Run(p.name(), func(t *testing.T) {
+			t.Parallel()
+			p.runs, p.step = 100, time.Second
+			got, err := p.play(t.Context(), t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(p.row(&got))
+			if got.completed != p.runs || got.byNew == 0 || got.byNew == p.runs || got.asked == 0 || got.tooEarly > 0 || !p.early && got.blocked > 0 {
+				t.Errorf("got %+v", got)
 			}
 		})
 	}

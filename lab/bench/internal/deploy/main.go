@@ -43,6 +43,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	step := flags.Duration("step", 2*time.Second, "duration of a step")
 	pace := flags.Duration("pace", 3*time.Second, "time between the steps of a deployment")
 	only := flags.String("only", "", "execute only the deployments that match this regular expression, for example redis/rolling")
+	ramp := flags.Bool("ramp", false, "distribute new runs over two builds by percentage and roll back, instead of replacing workers")
 	kills := flags.Bool("kill", false, "also execute each deployment with workers that are killed")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -57,6 +58,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return harm.ExitUsage
 	}
 	fmt.Fprintf(stderr, "bench deploy: logs are in %s\n", dir)
+	if *ramp {
+		return rampAll(ctx, dir, wanted, *runs, *step, stdout, stderr)
+	}
 	fmt.Fprint(stdout, tableHead)
 	sound := true
 	for n, c := range cells(*kills) {
@@ -77,6 +81,28 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	_ = os.RemoveAll(dir) // The logs remain if the removal fails.
 	return harm.ExitSound
+}
+
+// rampAll executes the ramps that match and prints their table.
+func rampAll(ctx context.Context, dir string, wanted *regexp.Regexp, runs int, step time.Duration, stdout, stderr io.Writer) int {
+	fmt.Fprint(stdout, rampHead)
+	code := harm.ExitSound
+	for n, p := range ramps() {
+		if !wanted.MatchString(p.name()) {
+			continue
+		}
+		p.runs, p.step = runs, step
+		got, err := p.play(ctx, filepath.Join(dir, fmt.Sprint(n)))
+		if err != nil {
+			fmt.Fprintf(stderr, "bench deploy: %s: %v\n", p.name(), err)
+			return harm.ExitBroken
+		}
+		fmt.Fprintln(stdout, p.row(&got))
+		if got.tooEarly > 0 || got.completed != runs || p.pin && !p.early && got.blocked > 0 {
+			code = harm.ExitBroken
+		}
+	}
+	return code
 }
 
 const tableHead = `| store | deploy | ` + "`Version`" + ` | workers end by | completed | failed | blocked by a worker | longest | until old or new code came back | attempts used up | given back | took |
