@@ -3,10 +3,10 @@ package interceptors_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
@@ -77,35 +77,35 @@ func TestOPS8_AMisuseOfAClientInterceptorIsATypedError(t *testing.T) {
 // TestOPS8_AClientOperationHasEndedWhenItReturns proves that an operation does not return while an
 // interceptor still executes it on a goroutine.
 func TestOPS8_AClientOperationHasEndedWhenItReturns(t *testing.T) {
-	st := &flowtest.Between{Store: memstore.New()}
-	entered := make(chan struct{})
-	var left atomic.Bool
-	st.Around = func(_ context.Context, op string, _ any, do func() error) error {
-		if op != "create" {
+	synctest.Test(t, func(t *testing.T) {
+		st := &flowtest.Between{Store: memstore.New()}
+		entered := make(chan struct{})
+		var left atomic.Bool
+		st.Around = func(_ context.Context, op string, _ any, do func() error) error {
+			if op != "create" {
+				return do()
+			}
+			close(entered)
+			synctest.Wait() // the interceptor has returned, and the start waits
+			defer left.Store(true)
 			return do()
 		}
-		close(entered)
-		for range 10_000 {
-			runtime.Gosched()
+		w := flowtest.NewWorld(t, st, workflow.ClientConfig{Interceptors: []workflow.Interceptor{
+			clientFunc(func(ctx context.Context, _ *workflow.ClientCall, next func(context.Context) error) error {
+				go func() { _ = next(ctx) }()
+				<-entered
+				return nil
+			}),
+		}})
+		_, err := doubles.Start(w.Ctx, w.Client, 1)
+		if !left.Load() {
+			t.Error("the start has returned before the request to the store")
 		}
-		defer left.Store(true)
-		return do()
-	}
-	w := flowtest.NewWorld(t, st, workflow.ClientConfig{Interceptors: []workflow.Interceptor{
-		clientFunc(func(ctx context.Context, _ *workflow.ClientCall, next func(context.Context) error) error {
-			go func() { _ = next(ctx) }()
-			<-entered
-			return nil
-		}),
-	}})
-	_, err := doubles.Start(w.Ctx, w.Client, 1)
-	if !left.Load() {
-		t.Error("the start has returned before the request to the store")
-	}
-	var wrong *workflow.InterceptorError
-	if !errors.As(err, &wrong) || wrong.Misuse != "returned while next was running" {
-		t.Errorf("the start returned %v", err)
-	}
+		var wrong *workflow.InterceptorError
+		if !errors.As(err, &wrong) || wrong.Misuse != "returned while next was running" {
+			t.Errorf("the start returned %v", err)
+		}
+	})
 }
 
 func TestOPS8_AMisuseOfAStepInterceptorFailsTheAttempt(t *testing.T) {
