@@ -248,3 +248,33 @@ func TestOPS10_LocalStartsArePinned(t *testing.T) {
 		t.Errorf("executed by build %q and pinned to %q, want b", got, pinOf(w, run))
 	}
 }
+
+// A chain moves to the build of new runs when it continues as new.
+func TestOPS10_AChainMovesWhenItContinuesAsNew(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	loop := pinnedFlow[int, string]("pins.loop")
+	code := func(name string) flowtest.Binding {
+		return flowtest.As(loop, func(ctx workflow.Context, n int) (string, error) {
+			if n == 0 {
+				return name, nil
+			}
+			if _, err := onward.Receive(ctx); err != nil {
+				return "", err
+			}
+			return "", loop.ContinueAsNew(ctx, n-1)
+		})
+	}
+	a, b := all(w, "a", worker.Config{}, code("a")), all(w, "b", worker.Config{}, code("b"))
+	serving(w, loop, "a", "b")
+	run, err := loop.Start(w.Ctx, a.Client, 1)
+	flowtest.Order(t, err)
+	if pin := pinOf(w, run); pin != "a" {
+		t.Fatalf("the run is pinned to build %q, want a", pin)
+	}
+	ramp(w, "b")
+	fresh(w, a, b)
+	flowtest.Order(t, onward.Send(w.Ctx, run, 1))
+	if got := flowtest.Result(w, run); got != "b" {
+		t.Errorf("the continuation was executed by build %q, want b", got)
+	}
+}

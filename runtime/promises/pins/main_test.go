@@ -5,7 +5,7 @@ package pins_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { redistest.Main(m) }

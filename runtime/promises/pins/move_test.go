@@ -85,7 +85,7 @@ func advance(w *flowtest.World, runs []*workflow.Run[[]string]) {
 }
 
 func TestOPS10_PinnedRunsOfABuildWithoutWorkersMoveToAnotherBuild(t *testing.T) {
-	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+	onEveryStoreAndCluster(t, func(t *testing.T, w *flowtest.World) {
 		a, b := fits(w, "a"), fits(w, "b")
 		serving(w, fitting, "a", "b")
 		runs := started(w, a, fitting, 5)
@@ -114,7 +114,7 @@ func TestOPS10_PinnedRunsStayDuringARestart(t *testing.T) {
 }
 
 func TestOPS10_PinnedRunsOfARetiredBuildMoveWhileItsWorkersLive(t *testing.T) {
-	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+	onEveryStoreAndCluster(t, func(t *testing.T, w *flowtest.World) {
 		a, _, c := fits(w, "a"), fits(w, "b"), fits(w, "c")
 		serving(w, fitting, "a", "b", "c")
 		runs := started(w, a, fitting, 5)
@@ -156,7 +156,7 @@ func claimsNothing(w *flowtest.World, name string) {
 
 // The code of no other build fits the runs, so they return to the retired build.
 func TestOPS10_ARetiredBuildFinishesTheRunsThatNoOtherBuildAccepts(t *testing.T) {
-	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+	onEveryStoreAndCluster(t, func(t *testing.T, w *flowtest.World) {
 		a, _ := build(w, "a", quick...), build(w, "b", quick...)
 		serving(w, ordered, "a", "b")
 		runs := started(w, a, ordered, 5)
@@ -201,4 +201,10 @@ func TestOPS10_ARetiredBuildClaimsNoRunsThatAreNotPinned(t *testing.T) {
 			}
 		}
 	})
+}
+
+// onEveryStoreAndCluster executes a test on the stores of OnEveryStore and on a Redis Cluster.
+func onEveryStoreAndCluster(t *testing.T, test func(t *testing.T, w *flowtest.World)) {
+	flowtest.OnEveryStore(t, test)
+	flowtest.OnCluster(t, 3, test)
 }
