@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -168,12 +169,17 @@ func (p *ramp) distribute(ctx context.Context, s *site, client *ops.Client, live
 		for i := range p.runs / len(distributions) {
 			batch = append(batch, workflow.StartRequest[job]{Input: job{N: i, Step: p.step}})
 		}
-		started, err := flow.StartMany(ctx, s.Client, batch)
-		if err != nil {
-			return err
-		}
-		for _, one := range started {
-			s.ids = append(s.ids, one.Run.ID())
+		for part := range slices.Chunk(batch, 200) {
+			started, err := flow.StartMany(ctx, s.Client, part)
+			if err != nil {
+				return err
+			}
+			for _, one := range started {
+				if one.Err != nil {
+					return one.Err
+				}
+				s.ids = append(s.ids, one.Run.ID())
+			}
 		}
 	}
 	if p.early {
