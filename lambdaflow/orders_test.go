@@ -142,7 +142,7 @@ func TestOPS7_LambdaFulfilsOrders(t *testing.T) {
 			for id, run := range runs {
 				f.completes(run, id)
 				began, completed := f.attempts(run.ID())
-				if diff := cmp.Diff(map[string]int{"orders.charge": 1, "orders.pack": 2, "orders.ship": 1}, completed); diff != "" {
+				if diff := cmp.Diff(map[string]int{"quickstart.charge": 1, "quickstart.pack": 2, "quickstart.ship": 1}, completed); diff != "" {
 					t.Errorf("completed steps of %s (-want +got):\n%s", id, diff)
 				}
 				for name, n := range began {
@@ -157,7 +157,7 @@ func TestOPS7_LambdaFulfilsOrders(t *testing.T) {
 				name, _, _ := strings.Cut(line, " ")
 				executed[name]--
 			}
-			if diff := cmp.Diff(map[string]int{"orders.charge": 0, "orders.pack": 0, "orders.ship": 0}, executed); diff != "" {
+			if diff := cmp.Diff(map[string]int{"quickstart.charge": 0, "quickstart.pack": 0, "quickstart.ship": 0}, executed); diff != "" {
 				t.Errorf("attempts that were not executed exactly once:\n%s", diff)
 			}
 		})
@@ -241,8 +241,8 @@ func TestOPS7_LambdaKilledInAStepContinuesInAnotherInstance(t *testing.T) {
 			drain(t, pipe)
 			f.completes(run, "order-1")
 			began, completed := f.attempts(run.ID())
-			if began["orders.charge"] != 2 || completed["orders.charge"] != 1 {
-				t.Errorf("the step has begun %d times and completed %d times, want 2 and 1", began["orders.charge"], completed["orders.charge"])
+			if began["quickstart.charge"] != 2 || completed["quickstart.charge"] != 1 {
+				t.Errorf("the step has begun %d times and completed %d times, want 2 and 1", began["quickstart.charge"], completed["quickstart.charge"])
 			}
 		})
 	}
@@ -284,21 +284,21 @@ func TestOPS7_LambdaFrozenLongerThanItsLeaseChangesNothing(t *testing.T) {
 				t.Errorf("the log has %d events, %v; had %d when the order was completed", after.Events, err, info.Events)
 			}
 			began, completed := f.attempts(run.ID())
-			if began["orders.charge"] != 2 || completed["orders.charge"] != 1 {
-				t.Errorf("the step has begun %d times and completed %d times, want 2 and 1", began["orders.charge"], completed["orders.charge"])
+			if began["quickstart.charge"] != 2 || completed["quickstart.charge"] != 1 {
+				t.Errorf("the step has begun %d times and completed %d times, want 2 and 1", began["quickstart.charge"], completed["quickstart.charge"])
 			}
 			// The call that was under way when the process was frozen may end. No other begins.
 			executed := map[string]int{}
-			for deadline := time.Now().Add(patience); executed["orders.ship 3"] == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(patience); executed["quickstart.ship 3"] == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 				clear(executed)
 				for _, line := range lines() {
 					executed[line]++
 				}
 			}
-			if executed["orders.charge 1"] <= 1 {
-				delete(executed, "orders.charge 1")
+			if executed["quickstart.charge 1"] <= 1 {
+				delete(executed, "quickstart.charge 1")
 			}
-			want := map[string]int{"orders.charge 2": 1, "orders.pack 1": 2, "orders.ship 1": 1, "orders.ship 2": 1, "orders.ship 3": 1}
+			want := map[string]int{"quickstart.charge 2": 1, "quickstart.pack 1": 2, "quickstart.ship 1": 1, "quickstart.ship 2": 1, "quickstart.ship 3": 1}
 			if diff := cmp.Diff(want, executed); diff != "" {
 				t.Errorf("executed attempts (-want +got):\n%s", diff)
 			}

@@ -112,7 +112,7 @@ func checkLog(t *testing.T, client *workflow.Client, effects string) uint64 {
 		name, _, _ := strings.Cut(line, " ")
 		executed[name]++
 	}
-	for name, want := range map[string]int{"orders.charge": 1, "orders.pack": 3, "orders.ship": 1} {
+	for name, want := range map[string]int{"quickstart.charge": 1, "quickstart.pack": 3, "quickstart.ship": 1} {
 		if completed[name] != want || executed[name] > began[name] || executed[name] < want {
 			t.Errorf("step %s: %d completed, %d executed, %d attempts; want %d completed and not more executed than attempted",
 				name, completed[name], executed[name], began[name], want)

@@ -34,11 +34,7 @@ var crowds = map[string]func(t *testing.T) store.Store{
 	},
 }
 
-var (
-	killerStep = flowtest.AStep[int, int]("killer.step", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 100}})
-	crowdStep  = flowtest.AStep[int, int]("crowd.step", shim.Policy{})
-	crowdFlow  = flowtest.Flow[int, int]("crowd")
-)
+var crowdStep = flowtest.AStep[int, int]("crowd.step", shim.Policy{})
 
 // TestREC4_ARunThatKillsItsWorkersTakesNobodyWithIt proves that a run which ends every process that
 // executes it is poisoned after at most Recoveries deaths. Other runs were started before, with

@@ -37,7 +37,7 @@ func Register(r workflow.Registrar, shop *Shop) {
 // Fulfil processes an order from the payment to the parcel service.
 //
 // It starts and awaits runs of [fulfil].
-var Fulfil = shim.NewWorkflow[Order, Receipt]("orders.fulfil", "order", shim.WorkflowPolicy{})
+var Fulfil = shim.NewWorkflow[Order, Receipt]("quickstart.fulfil", "order", shim.WorkflowPolicy{})
 
 // Charge debits the customer.
 //
@@ -53,7 +53,7 @@ type chargeArgs struct {
 	Cents   int64  `json:"cents"`
 }
 
-var chargeStep = shim.NewStep("orders.charge", shim.Policy{
+var chargeStep = shim.NewStep("quickstart.charge", shim.Policy{
 	Timeout: 10 * time.Second,
 }, func(f chargeFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a chargeArgs) (string, error) {
@@ -74,7 +74,7 @@ type packArgs struct {
 	Item string `json:"item"`
 }
 
-var packStep = shim.NewStep("orders.pack", shim.Policy{}, func(f packFunc) shim.Handler {
+var packStep = shim.NewStep("quickstart.pack", shim.Policy{}, func(f packFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a packArgs) (string, error) {
 		return f(ctx, a.Item)
 	})
@@ -94,7 +94,7 @@ type shipArgs struct {
 	Boxes   []string `json:"boxes"`
 }
 
-var shipStep = shim.NewStep("orders.ship", shim.Policy{
+var shipStep = shim.NewStep("quickstart.ship", shim.Policy{
 	Retry: workflow.RetryPolicy{Attempts: 10, Initial: 200 * time.Millisecond, Factor: 1},
 }, func(f shipFunc) shim.Handler {
 	return shim.Handle(func(ctx context.Context, a shipArgs) (string, error) {

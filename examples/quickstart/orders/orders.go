@@ -1,4 +1,6 @@
 // Package orders contains the workflow of the quickstart. Other examples execute it in other ways.
+//
+//flow:package name=quickstart
 package orders
 
 import (
