@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/ops"
 )
 
 func listsCatalog(s *Scene) {
@@ -60,11 +61,11 @@ func listsCatalog(s *Scene) {
 func (s *Scene) described() {
 	s.Helper()
 	for ctx := s.ctx(); ; {
-		got, err := s.Direct.Catalog(ctx, admin.CatalogFilter{Workflow: admin.BulkRuns.Name()})
+		got, err := ops.New(s.Client).Catalog(ctx, ops.CatalogQuery{Workflow: admin.BulkRuns.Name()}) // admin.Service lists no internal workflow
 		if err != nil {
 			s.Fatal(err)
 		}
-		if len(got.Workflows) == 1 {
+		if len(got) == 1 {
 			return
 		}
 	}
