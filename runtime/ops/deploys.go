@@ -156,7 +156,8 @@ type builds struct {
 	workers map[string][]string // names of live workers by build
 	claims  map[string]bool     // builds whose live workers claim runs
 	serves  map[store.Route]map[string]bool
-	owners  map[store.SessionID]string // builds of live sessions
+	owners  map[store.SessionID]string // builds of sessions
+	lapsed  map[string]bool            // builds of expired sessions that the store has not recovered
 }
 
 // builds reads the state of the builds. what describes the operation in errors.
@@ -179,7 +180,7 @@ func (c *Client) builds(ctx context.Context, what string) (*builds, error) {
 	}
 	b := &builds{
 		now: fleet.Now, state: state, workers: map[string][]string{}, claims: map[string]bool{},
-		serves: map[store.Route]map[string]bool{}, owners: map[store.SessionID]string{},
+		serves: map[store.Route]map[string]bool{}, owners: map[store.SessionID]string{}, lapsed: map[string]bool{},
 	}
 	for i := range fleet.Sessions {
 		b.add(&fleet.Sessions[i])
@@ -189,13 +190,17 @@ func (c *Client) builds(ctx context.Context, what string) (*builds, error) {
 
 func (b *builds) add(s *store.FleetSession) {
 	build := buildOf(s.Fingerprint)
-	if build == "" || !s.Live(b.now) { // a session without a fingerprint belongs to a client that ends a run itself
+	if build == "" { // a session without a fingerprint belongs to a client that ends a run itself
+		return
+	}
+	b.owners[s.Session] = build
+	if !s.Live(b.now) { // until its recovery begins, a heartbeat of its worker makes it live again
+		b.lapsed[build] = true
 		return
 	}
 	if at, found := slices.BinarySearch(b.workers[build], s.Worker); !found {
 		b.workers[build] = slices.Insert(b.workers[build], at, s.Worker)
 	}
-	b.owners[s.Session] = build
 	for _, route := range s.Routes {
 		plain, _ := plainRoute(route)
 		if b.serves[plain] == nil {

@@ -332,3 +332,34 @@ func TestOPS10_Deploys_NeedsAStoreThatKeepsEntries(t *testing.T) {
 		}
 	}
 }
+
+// A worker that was suspended, or whose store did not answer, returns with its next heartbeat unless
+// its session was recovered before.
+func TestOPS10_Drained_IsUnknownWhileAnExpiredSessionMayReturn(t *testing.T) {
+	y := newYard(t)
+	y.seen("a", "b")
+	slow := y.session(0, "b/1", "b", packing)
+	answers := func(when string, want ops.DrainedAnswer) {
+		t.Helper()
+		if d, err := ops.New(y.client).Drained(t.Context(), "b"); d.Answer != want || err != nil {
+			t.Errorf("%s: got %+v, %v, want %s", when, d, err, want)
+		}
+	}
+	l := y.start(0, packing)
+	y.claim(0, slow, packing)
+	y.clock.Advance(2 * time.Minute)
+	s := y.session(0, "a/1", "a", packing)
+	answers("a run of the expired session", ops.DrainedNo)
+	_, err := y.st.Heartbeat(t.Context(), 0, slow)
+	y.check(err)
+	answers("after the heartbeat", ops.DrainedNo)
+	y.check(y.st.CloseSession(t.Context(), 0, slow))
+	end := l.Commit(y.claim(0, s, packing), l.End(event.StatusCompleted)...)
+	end.Effect, end.Status = store.EffectFinish, event.StatusCompleted
+	y.commit(l, end)
+
+	y.session(0, "b/2", "b", packing)
+	y.clock.Advance(2 * time.Minute)
+	y.session(0, "a/2", "a", packing)
+	answers("an expired session without runs", ops.DrainedUnknown)
+}

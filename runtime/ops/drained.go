@@ -54,7 +54,8 @@ const (
 
 // Drained reports whether the workers of a build can be removed: no worker of the build claims runs,
 // and no open run needs the build. The workers of a build claim no runs if there are none, or if the
-// build is retired and they have noticed it.
+// build is retired and they have noticed it. While an expired session of the build was not recovered,
+// the answer is at most DrainedUnknown, because its worker may be slow and return.
 //
 // An open run needs the build if the build has executed it last, because only the code of that build
 // is known to fit the log of the run. It also needs the build if a worker of the build owns it, if it
@@ -62,7 +63,9 @@ const (
 // queue and workflow. A run may need the build if it is blocked, if the build that has executed it
 // last has no live worker that serves it, if that build is not known, or if no live worker serves
 // it. Runs that have not begun need no build. The code of internal runs is a part of flowgen, so they
-// need a worker that serves them, but no particular build.
+// need a worker that serves them, but no particular build. Runs that have ended are not read: a retry
+// or fork of such a run continues its log with the code of another build, and is blocked if that does
+// not fit.
 //
 // Drained reads the logs of at most 200,000 open runs. If there are more, the answer is
 // DrainedUnknown or DrainedNo. The error is an *[UnknownBuildError] if the build has no live workers,
@@ -135,6 +138,8 @@ func (d *Drained) conclude(before, after *builds, whole bool) {
 		d.Answer, d.Reason = DrainedUnknown, fmt.Sprintf("there are more open runs than the %d that were read", d.Read)
 	case d.Unsure > 0:
 		d.Answer, d.Reason = DrainedUnknown, number(d.Unsure, "open run may need the build", "open runs may need the build")
+	case before.lapsed[d.Build] || after.lapsed[d.Build]:
+		d.Answer, d.Reason = DrainedUnknown, "a session of a worker of the build has expired, and the worker may return until a worker of another build has recovered its runs"
 	case !recorded && d.Read > 0:
 		d.Answer, d.Reason = DrainedUnknown, "the workers of the build belong to a release that does not record which runs they execute"
 	default:
