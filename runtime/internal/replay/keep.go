@@ -66,9 +66,18 @@ func Keep(log []event.Event, part Kept) (events []event.Event, kept int) {
 	}
 	kept = len(events)
 	events = append(events, event.Event{Type: event.RunPaused, Time: events[kept-1].Time, Next: part.Next})
+	build, copied := "", ""
 	for i := range log {
-		if e := &log[i]; e.Seq >= k.cut && k.carries(e) {
+		e := &log[i]
+		build = cmp.Or(e.Build, build)
+		switch {
+		case e.Seq < k.cut:
+			copied = build
+		case k.carries(e):
 			events = append(events, *e)
+			if build != copied { // the event that names the build may not be taken over
+				events[len(events)-1].Build, copied = build, build
+			}
 		}
 	}
 	events = renumber(events)

@@ -124,6 +124,38 @@ func TestKeep_CarriesOverWhatCameOfWhatIsKept(t *testing.T) {
 	}
 }
 
+// The event with which another build has continued the run is an attempt without an outcome.
+func TestOPS10_Keep_NamesTheBuildOfWhatItTakesOver(t *testing.T) {
+	log := []event.Event{
+		{Type: event.RunCreated, Spec: &event.Spec{Workflow: "p.flow"}},
+		{Type: event.RunStarted, Build: "a"},
+		{Type: event.StepCreated, Key: "a"}, {Type: event.StepCreated, Key: "b"}, {Type: event.StepStarted, Ref: 3, Attempt: 1},
+		{Type: event.CancelRequested}, // event 6
+		{Type: event.MessageReceived, Name: "m"},
+		{Type: event.StepStarted, Ref: 4, Attempt: 1, Build: "b"},
+		{Type: event.StepCompleted, Ref: 3, Attempt: 1},
+		{Type: event.MessageReceived, Name: "m"},
+		{Type: event.RunCanceled},
+	}
+	for i := range log {
+		log[i].Seq = uint64(i + 1)
+		if log[i].Type.Creates() && i > 0 {
+			log[i].Ref = log[i].Seq
+		}
+	}
+	got, _ := Keep(log, Kept{Cut: 6, Until: 11, Next: newRun, Seed: newRun})
+	var lines []string
+	for i := range got {
+		lines = append(lines, got[i].Type.String()+" "+got[i].Build)
+	}
+	want := []string{
+		"run_created ", "run_started a", "step_created ", "step_created ", "step_started ", "run_paused ", "message_received ", "step_completed b", "message_received ", "run_resumed ",
+	}
+	if diff := cmp.Diff(want, lines[:min(len(lines), len(want))]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestKeep_EndsInFrontOfWhatHasNotEndedAndOthersKnow(t *testing.T) {
 	for _, typ := range []event.Type{event.ChildCreated, event.MessageSent, event.HookCreated} {
 		log := []event.Event{
