@@ -404,6 +404,9 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 		var err error
 		most, done := c.runs.promise(queueOf(routes[0]), free)
 		s.Claim(func() {
+			if routes = c.served.among(routes); len(routes) == 0 { // read after the claim counts as in flight, see mover.update
+				return
+			}
 			answer, err = c.store.Claim(ctx, store.Claim{
 				Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: routes, Max: most, Exempt: c.exemptAfter(), FreeCapacity: c.runs.free(),
 				Hinted: why == hinted,
@@ -416,6 +419,9 @@ func (c *claimer) claimShare(ctx context.Context, s *source, routes []store.Rout
 		})
 		done()
 		switch {
+		case len(routes) == 0:
+			a.hinted = why == hinted
+			return a
 		case errors.Is(err, store.ErrExpired) && !renewed:
 			// The old session has taken the wake, so the new session must claim.
 			if a.err = s.Renew(ctx, id); a.err != nil {

@@ -35,7 +35,8 @@ func (i invoker) Declare(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	return deploy.Seen(ctx, entries, w.build)
+	_, err := deploy.Seen(ctx, entries, w.build)
+	return err
 }
 
 func (i invoker) Dispatch(ctx context.Context, d flow.Dispatch) error {

@@ -41,7 +41,6 @@ type mover struct {
 	moved  func()                                           // called when the routes have changed
 	claim  func(ctx context.Context, run event.RunID) error // claims a run by its ID
 
-	base  []store.Route             // routes of the code
 	empty map[store.Route]time.Time // when the build of a route was first seen without workers
 	stuck map[store.Route]time.Time // when blocked runs of a route were first seen
 	tried map[event.RunID]uint64    // blocked runs that the worker has claimed, with the lengths of their logs
@@ -50,8 +49,19 @@ type mover struct {
 func (w *Worker) newMover() *mover {
 	return &mover{
 		env: w.env, picker: w.loop.client.Pins(), outage: w.outage, leases: w.leases, always: w.pins(), found: w.movable, claim: w.claimer.claimByName,
-		moved: w.runs.reroute, base: w.served.routes(), empty: map[store.Route]time.Time{}, stuck: map[store.Route]time.Time{}, tried: map[event.RunID]uint64{},
+		moved: w.runs.reroute, empty: map[store.Route]time.Time{}, stuck: map[store.Route]time.Time{}, tried: map[event.RunID]uint64{},
 	}
+}
+
+// begin determines the first routes of a worker whose build was retired before its start. If the store
+// does not answer, the worker leaves the other routes at the next check.
+func (m *mover) begin(ctx context.Context) {
+	v, err := m.picker.Read(ctx)
+	if err != nil {
+		return
+	}
+	routes, _ := m.routes(v)
+	m.served.claimed.Store(newClaimed(routes))
 }
 
 // run checks at intervals until ctx ends.
@@ -126,7 +136,7 @@ func (m *mover) update(ctx context.Context, v *pins.View) (more bool) {
 		})
 	}
 	all.Wait()
-	return more
+	return more || slices.ContainsFunc(m.leases, func(l *lease.Lease) bool { return !l.Announced() })
 }
 
 // claimsEnd is the interval at which a worker checks whether its claims were answered.
@@ -137,7 +147,7 @@ const claimsEnd = 20 * time.Millisecond
 func (m *mover) routes(v *pins.View) (routes []store.Route, more bool) {
 	retired := v.State.Retired(m.build)
 	base := map[store.Route]bool{}
-	for _, r := range m.base {
+	for _, r := range m.served.own {
 		base[r] = true
 		if plain, _ := pins.Plain(r); !retired || !m.others(v, plain) {
 			routes = append(routes, r)

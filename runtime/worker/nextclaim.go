@@ -40,16 +40,18 @@ func (t *runLoop) claimNext(s *sending, claim *runloop.Claim) {
 	if len(t.cfg.Capacity) > 0 || t.steps.slots.taken() >= min(goruntime.GOMAXPROCS(0), t.cfg.Concurrency) {
 		return
 	}
+	l := t.leases[claim.Partition]
+	answered := l.Claiming() // before the routes are read, see mover.update
 	routes := t.runs.reserve(claim.Route)
 	if routes == nil {
+		answered()
 		return
 	}
 	s.Req.Next = &store.Claim{
 		Partition: claim.Partition, Session: claim.Session, Token: event.NewToken(), Routes: routes, Max: nextMost,
 		Exempt: t.exemptAfter(), Hinted: true,
 	}
-	l := t.leases[claim.Partition]
-	s.next = nextClaim{l, claim.Session, l.Claiming()}
+	s.next = nextClaim{l, claim.Session, answered}
 }
 
 // adoptNext posts the claims that a commit has made to the run loops of the claimed runs.

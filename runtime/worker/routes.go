@@ -15,6 +15,7 @@ import (
 // served contains the routes of a worker.
 type served struct {
 	code    map[store.Route]bool // routes whose code the worker has, without the routes of pinned runs
+	own     []store.Route        // the routes of the code, and those of runs that are pinned to the build of the worker
 	claimed atomic.Pointer[claimed]
 }
 
@@ -37,6 +38,16 @@ func (s *served) routes() []store.Route { return s.claimed.Load().routes }
 
 // claims reports whether the worker claims runs of a route.
 func (s *served) claims(r store.Route) bool { return s.claimed.Load().has[r] }
+
+// among returns those of the given routes from which the worker claims runs.
+func (s *served) among(routes []store.Route) []store.Route {
+	has := s.claimed.Load().has
+	left := func(r store.Route) bool { return !has[r] }
+	if !slices.ContainsFunc(routes, left) {
+		return routes
+	}
+	return slices.DeleteFunc(slices.Clone(routes), left)
+}
 
 // executes reports whether the worker has the code of a route. It may then execute the runs of the
 // route that are pinned to any build, if their logs match the code.
@@ -92,6 +103,7 @@ func (w *Worker) setRoutes() {
 	if w.pins() {
 		routes = append(routes, pinned(limited, w.build)...)
 	}
+	w.served.own = routes
 	w.served.claimed.Store(newClaimed(routes))
 }
 

@@ -74,28 +74,32 @@ const registerPatience = 2 * time.Second
 // registerBuild registers the build of the worker in the record of deployments, usually before the
 // worker claims a run. The record then contains each build that has executed runs. In the
 // background, registerBuild repeats this at intervals until ctx ends, so that the record contains
-// when the build was last in use.
+// when the build was last in use. If the build is retired, the first claim leaves what other builds
+// serve.
 func (w *Worker) registerBuild(ctx context.Context) {
 	entries, ok := store.As[store.Entries](w.store)
 	if !ok {
 		return
 	}
-	seen := func(ctx context.Context) time.Duration {
-		err := deploy.Seen(ctx, entries, w.build)
+	seen := func(ctx context.Context) (retired bool, next time.Duration) {
+		state, err := deploy.Seen(ctx, entries, w.build)
 		if err == nil {
-			return deploy.SeenEvery
+			return state.Retired(w.build), deploy.SeenEvery
 		}
 		if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 			w.log.Warn("the build cannot be registered yet", "worker", w.cfg.Name, "build", w.build, "error", err)
 		}
-		return declareAgain
+		return false, declareAgain
 	}
 	first, cancel := context.WithTimeout(ctx, registerPatience)
-	next := seen(first)
-	cancel()
+	defer cancel()
+	retired, next := seen(first)
+	if retired {
+		w.newMover().begin(first)
+	}
 	w.work.Go(func() {
 		for wait.For(ctx, w.clock, next) {
-			next = seen(ctx)
+			_, next = seen(ctx)
 		}
 	})
 }

@@ -240,16 +240,19 @@ func (s *State) tidy() {
 				oldest = i
 			}
 		}
-		s.Builds = slices.Delete(s.Builds, oldest, oldest+1) // at most 100 builds have a share
+		if oldest < 0 {
+			break // a record that Update has not written: all of more than 100 builds have a share
+		}
+		s.Builds = slices.Delete(s.Builds, oldest, oldest+1)
 	}
 	slices.SortFunc(s.Builds, func(a, b Build) int { return cmp.Or(a.First.Compare(b.First), cmp.Compare(a.ID, b.ID)) })
 }
 
-// Seen registers the build of a live worker. It writes only if no worker of the build has registered
-// it for SeenEvery.
-func Seen(ctx context.Context, entries store.Entries, build string) error {
+// Seen registers the build of a live worker, and returns the record. It writes only if no worker of
+// the build has registered it for SeenEvery.
+func Seen(ctx context.Context, entries store.Entries, build string) (State, error) {
 	now := entries.Clock().Now().UTC().Truncate(time.Millisecond)
-	_, err := Update(ctx, entries, func(s *State) error {
+	return Update(ctx, entries, func(s *State) error {
 		b := s.Add(build)
 		if b.First.IsZero() {
 			b.First = now
@@ -259,5 +262,4 @@ func Seen(ctx context.Context, entries store.Entries, build string) error {
 		}
 		return nil
 	})
-	return err
 }

@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -124,12 +125,32 @@ func TestOPS10_Update_RemovesTheBuildsSeenLeastRecentlyWithoutAShare(t *testing.
 	}
 }
 
+// More builds than a record may contain have a share, because the record was written by other means.
+func TestOPS10_Seen_KeepsTheSharesOfARecordThatIsTooLong(t *testing.T) {
+	e := entries(t)
+	var s deploy.State
+	for i := range deploy.MaxBuilds + 2 {
+		s.Add(fmt.Sprint("b", i)).Percent = 1
+	}
+	value, err := json.Marshal(&s)
+	if err == nil {
+		err = e.WriteEntry(t.Context(), store.EntryWrite{Entry: store.Entry{Space: store.DeploySpace, Key: "record", Value: value}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := deploy.Seen(t.Context(), e, "b7")
+	if err != nil || len(got.Builds) != len(s.Builds) {
+		t.Errorf("got %d builds, %v, want %d", len(got.Builds), err, len(s.Builds))
+	}
+}
+
 func TestOPS10_Seen_WritesAtMostOnceInAnInterval(t *testing.T) {
 	now := day(1)
 	e := &counted{keeper: clocked{entries(t), func() time.Time { return now }}}
 	for _, after := range []time.Duration{0, time.Minute, deploy.SeenEvery - time.Second, deploy.SeenEvery, deploy.SeenEvery + time.Minute} {
 		now = day(1).Add(after)
-		if err := deploy.Seen(t.Context(), e, "a"); err != nil {
+		if _, err := deploy.Seen(t.Context(), e, "a"); err != nil {
 			t.Fatal(err)
 		}
 	}
