@@ -312,6 +312,27 @@ func TestOPS10_Ramp_KeepsTheSumWhenTwoOperatorsChangeIt(t *testing.T) {
 	}
 }
 
+// After a rollback by the retirement of the build that gets all new runs, a canary at 0 percent must
+// not get them because it is the newest build.
+func TestOPS10_Retire_GivesAllNewRunsOnlyToANamedBuild(t *testing.T) {
+	y := newYard(t)
+	operator := ops.New(y.client)
+	y.seen("a", "b", "canary")
+	y.session(0, "a/1", "a", packing)
+	y.session(0, "b/1", "b", packing)
+	y.ramp(map[string]int{"b": 100})
+	canary := y.session(0, "canary/1", "canary", packing)
+	err := operator.Retire(t.Context(), "b", "")
+	if state, ok := errors.AsType[*ops.BuildStateError](err); !ok || !strings.Contains(state.Error(), "the live ones are a, canary") || !cmp.Equal(y.percentages(), map[string]int{"b": 100}) {
+		t.Errorf("got %v and %v, want a *BuildStateError, and nothing changed", err, y.percentages())
+	}
+	y.check(y.st.CloseSession(t.Context(), 0, canary))
+	y.check(operator.Retire(t.Context(), "b", ""))
+	if got := y.percentages(); !cmp.Equal(got, map[string]int{"a": 100}) {
+		t.Errorf("with one other live build: got %v, want a", got)
+	}
+}
+
 // plain is a store without optional capabilities.
 type plain struct{ store.Store }
 

@@ -56,10 +56,11 @@ func (c *Client) Ramp(ctx context.Context, percent map[string]int) (map[string]i
 // the build to, or of any build if to is empty, as soon as they are executed. Those whose logs do not
 // fit the code of any other build become blocked, and the workers of the retired build continue them:
 // see [Client.Drained]. The percentage of the build is given to the build to, or to the others in
-// proportion to theirs.
+// proportion to theirs, or to the only other live build.
 //
-// Errors: an *[UnknownBuildError]; a *[BuildStateError] if no other build has live workers, or if to
-// is retired or has no live workers; a *[store.InvalidError] if to is the same build; or an error
+// Errors: an *[UnknownBuildError]; a *[BuildStateError] if no other build has live workers, if to is
+// retired or has no live workers, or if the build has all percent, to is empty and several others are
+// live; a *[store.InvalidError] if to is the same build; or an error
 // that matches workflow.ErrNotSupported if the store keeps no entries.
 func (c *Client) Retire(ctx context.Context, build, to string) error {
 	names := []string{build}
@@ -77,7 +78,7 @@ func (c *Client) Retire(ctx context.Context, build, to string) error {
 		r.To = to
 		if n := r.Percent; n > 0 {
 			r.Percent = 0
-			giveShare(s, build, to, n)
+			return b.giveShare(s, build, to, n)
 		}
 		return nil
 	})
@@ -148,13 +149,7 @@ func (b *builds) distribution(s *deploy.State, percent map[string]int) (map[stri
 		}
 	}
 	if len(others) == 0 {
-		var live []string
-		for build := range b.workers {
-			if build != one && !s.Retired(build) {
-				live = append(live, build)
-			}
-		}
-		slices.Sort(live)
+		live := b.otherLive(s, one)
 		if len(live) != 1 {
 			fix := fmt.Sprintf("set the percentages of all builds that receive the other %d", 100-sum)
 			if len(live) > 1 {
@@ -193,11 +188,12 @@ func shares(weights map[string]int, n int) map[string]int {
 }
 
 // giveShare gives n percent of a retired build to the build to. If to is empty, the other builds get
-// it in proportion to their percentages. If they have none, there is no distribution any longer.
-func giveShare(s *deploy.State, build, to string, n int) {
+// it in proportion to their percentages. If they have none, the only other live build gets it. It
+// returns an error if there are several, because one of them may be a canary with 0 percent.
+func (b *builds) giveShare(s *deploy.State, build, to string, n int) error {
 	if to != "" {
 		s.Add(to).Percent += n
-		return
+		return nil
 	}
 	others := map[string]int{}
 	for i := range s.Builds {
@@ -206,11 +202,32 @@ func giveShare(s *deploy.State, build, to string, n int) {
 		}
 	}
 	if len(others) == 0 {
-		return
+		live := b.otherLive(s, build)
+		if len(live) > 1 {
+			return &BuildStateError{Build: build, Reason: "receives all new runs: name the build that receives them instead: the live ones are " + strings.Join(live, ", ")}
+		}
+		for _, other := range live {
+			s.Add(other)
+			others[other] = 1
+		}
 	}
-	for other, percent := range shares(others, 100) {
-		s.Build(other).Percent = percent
+	if len(others) > 0 {
+		for other, percent := range shares(others, 100) {
+			s.Build(other).Percent = percent
+		}
 	}
+	return nil
+}
+
+// otherLive returns the live builds except one, without retired ones, sorted.
+func (b *builds) otherLive(s *deploy.State, except string) (live []string) {
+	for build := range b.workers {
+		if build != except && !s.Retired(build) {
+			live = append(live, build)
+		}
+	}
+	slices.Sort(live)
+	return live
 }
 
 // mayRetire returns an error if the build cannot be retired.
@@ -223,12 +240,7 @@ func (b *builds) mayRetire(s *deploy.State, build, to string) error {
 	case to != "" && len(b.workers[to]) == 0:
 		return &BuildStateError{Build: to, Reason: "has no live workers that could receive runs: start them first"}
 	}
-	for other := range b.workers {
-		if other != build && !s.Retired(other) {
-			return nil
-		}
-	}
-	if len(b.workers[build]) > 0 {
+	if len(b.otherLive(s, build)) == 0 && len(b.workers[build]) > 0 {
 		return &BuildStateError{Build: build, Reason: "is the only build with live workers: start workers of another build first"}
 	}
 	return nil
