@@ -146,10 +146,16 @@ const claimsEnd = 20 * time.Millisecond
 // runs of other builds that the worker may have to claim.
 func (m *mover) routes(v *pins.View) (routes []store.Route, more bool) {
 	retired := v.State.Retired(m.build)
-	base := map[store.Route]bool{}
+	base, busy := map[store.Route]bool{}, map[store.Route]bool{}
+	for i := range v.Fleet.Routes {
+		busy[v.Fleet.Routes[i].Route] = !v.Fleet.Routes[i].Idle()
+	}
 	for _, r := range m.served.own {
 		base[r] = true
-		if plain, _ := pins.Plain(r); !retired || !m.others(v, plain) {
+		plain, pin := pins.Plain(r)
+		// Pinned runs are left after another worker has added their route. A worker of a release
+		// without pins never does.
+		if !retired || !m.others(v, plain) || pin != "" && busy[r] && !m.others(v, r) {
 			routes = append(routes, r)
 		}
 	}
@@ -175,8 +181,8 @@ func forget(times map[store.Route]time.Time, keep map[store.Route]bool) {
 }
 
 // others reports whether a live worker of another build that is not retired serves a route.
-func (m *mover) others(v *pins.View, plain store.Route) bool {
-	return slices.ContainsFunc(v.Serving(plain), func(build string) bool { return build != m.build && !v.State.Retired(build) })
+func (m *mover) others(v *pins.View, route store.Route) bool {
+	return slices.ContainsFunc(v.Serving(route), func(build string) bool { return build != m.build && !v.State.Retired(build) })
 }
 
 // leaves reports whether the runs of a route leave the build to which they are pinned, and may be

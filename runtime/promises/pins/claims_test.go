@@ -88,3 +88,19 @@ func TestOPS10_AWorkerOfARetiredBuildBeginsWithoutTheRoutesOfOthers(t *testing.T
 		a.Stop()
 	})
 }
+
+// The workers of the only other build belong to a release that knows no pins: they never look.
+func TestOPS10_ARetiredBuildKeepsPinnedRunsThatNoOtherWorkerAdds(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		a := fits(w, "a")
+		w.WorkOn(w.Store, worker.Config{Build: "b", Heartbeat: 50 * time.Millisecond}, flowtest.MovesEvery(time.Hour),
+			flowtest.As(fitting, func(workflow.Context, int) ([]string, error) { return nil, nil }))
+		serving(w, fitting, "a", "b")
+		runs := started(w, a, fitting, 3)
+		retire(w, "a", "b")
+		w.Eventually("the worker leaves its other routes", func() bool { return w.Logs.Count("claims runs of other routes") > 0 })
+		advance(w, runs)
+		executedBy(w, runs, "a", "a")
+		claimsNothing(w, "a")
+	})
+}
