@@ -17,13 +17,14 @@ import (
 // reads counts the reads from which builds are determined.
 type reads struct {
 	*memstore.Store
-	n atomic.Int64
+	n, fleets atomic.Int64
 }
 
 func (r *reads) Unwrap() store.Store { return r.Store }
 
 func (r *reads) Fleet(ctx context.Context) (store.Fleet, error) {
 	r.n.Add(1)
+	defer r.fleets.Add(1)
 	return r.Store.Fleet(ctx)
 }
 

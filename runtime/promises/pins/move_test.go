@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/internal/deploy"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -101,16 +103,31 @@ func TestOPS10_PinnedRunsOfABuildWithoutWorkersMoveToAnotherBuild(t *testing.T) 
 
 // While the workers of a build restart, its runs wait for them.
 func TestOPS10_PinnedRunsStayDuringARestart(t *testing.T) {
-	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
-		a, _ := build(w, "a", flowtest.MovesEvery(time.Hour)), build(w, "b", flowtest.MovesEvery(time.Hour))
-		serving(w, ordered, "a", "b")
-		runs := started(w, a, ordered, 3)
-		a.Stop()
-		advance(w, runs)
-		w.Clock.Advance(90 * time.Minute)
-		build(w, "a")
-		executedBy(w, runs, "a", "a")
-	})
+	clock := storetest.NewClock()
+	counted := &reads{Store: memstore.NewWith(memstore.Config{Clock: clock})}
+	w := flowtest.NewWorld(t, counted, workflow.ClientConfig{})
+	w.Clock = clock
+	a, _ := build(w, "a", flowtest.MovesEvery(1000*time.Hour)), build(w, "b", flowtest.MovesEvery(time.Hour))
+	serving(w, ordered, "a", "b")
+	runs := started(w, a, ordered, 3)
+	a.Stop()
+	looks := func() {
+		t.Helper()
+		seen := counted.fleets.Load()
+		clock.Advance(time.Hour)
+		w.Eventually("the worker of build b has checked", func() bool { return counted.fleets.Load() > seen })
+	}
+	const moves = "the worker claims runs of other routes"
+	looks()
+	looks() // the result of the first check has been applied before the second one begins
+	if n := w.Logs.Count(moves); n > 0 {
+		t.Error("build b takes the runs as soon as build a has no worker")
+	}
+	looks()
+	w.Eventually("build b takes the runs", func() bool { return w.Logs.Count(moves) > 0 })
+	advance(w, runs)
+	build(w, "a")
+	executedBy(w, runs, "a", "a")
 }
 
 func TestOPS10_PinnedRunsOfARetiredBuildMoveWhileItsWorkersLive(t *testing.T) {
