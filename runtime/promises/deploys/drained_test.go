@@ -65,37 +65,41 @@ func answer(w *flowtest.World, build string, want ops.DrainedAnswer) {
 }
 
 func TestOPS10_Drained_FollowsTheBuildThatHasExecutedARunLast(t *testing.T) {
-	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		a := build(w, "a", count)
-		run := flowtest.Start(w, counts, "")
-		send(w, run, "one", 1)
-		if d := drained(w, "a"); d.Answer != ops.DrainedNo || !d.Claims || d.Workers != 1 || d.Needs != 1 {
-			t.Errorf("while its worker lives: %+v, want one worker and one run", d)
-		}
-		a.Stop()
-		want := []ops.NeedingRun{{Run: run.ID(), Workflow: "test.counts", Queue: "default", Status: workflow.StatusWaiting, Reason: "the build has executed it last"}}
-		if d := drained(w, "a"); d.Answer != ops.DrainedNo || d.Claims || !cmp.Equal(d.Runs, want) {
-			t.Errorf("without a worker: %+v, want %+v", d, want)
-		}
+	flowtest.OnEveryStore(t, follow)
+	flowtest.OnVirtualTimeOnCluster(t, 3, follow)
+}
 
-		b := build(w, "b", count)
-		w.Eventually("a worker of build b", func() bool { return len(deploys(w)["b"].Workers) == 1 })
-		answer(w, "a", ops.DrainedNo) // b has not executed the run, and its code may not fit
-		send(w, run, "two", 2)        // b executes no step
-		answer(w, "a", ops.DrainedYes)
-		answer(w, "b", ops.DrainedNo)
-		b.Stop()
-		if d := drained(w, "b"); d.Needs != 1 {
-			t.Errorf("build b has executed the run last: %+v, want one run", d)
-		}
+// follow executes a run with three builds, one after the other, and checks which build needs it.
+func follow(t *testing.T, w *flowtest.World) {
+	a := build(w, "a", count)
+	run := flowtest.Start(w, counts, "")
+	send(w, run, "one", 1)
+	if d := drained(w, "a"); d.Answer != ops.DrainedNo || !d.Claims || d.Workers != 1 || d.Needs != 1 {
+		t.Errorf("while its worker lives: %+v, want one worker and one run", d)
+	}
+	a.Stop()
+	want := []ops.NeedingRun{{Run: run.ID(), Workflow: "test.counts", Queue: "default", Status: workflow.StatusWaiting, Reason: "the build has executed it last"}}
+	if d := drained(w, "a"); d.Answer != ops.DrainedNo || d.Claims || !cmp.Equal(d.Runs, want) {
+		t.Errorf("without a worker: %+v, want %+v", d, want)
+	}
 
-		build(w, "c", count)
-		send(w, run, "end", 3)
-		if got := flowtest.Result(w, run); got != 2 {
-			t.Errorf("got %d words, want 2", got)
-		}
-		answer(w, "b", ops.DrainedYes)
-	})
+	b := build(w, "b", count)
+	w.Eventually("a worker of build b", func() bool { return len(deploys(w)["b"].Workers) == 1 })
+	answer(w, "a", ops.DrainedNo) // b has not executed the run, and its code may not fit
+	send(w, run, "two", 2)        // b executes no step
+	answer(w, "a", ops.DrainedYes)
+	answer(w, "b", ops.DrainedNo)
+	b.Stop()
+	if d := drained(w, "b"); d.Needs != 1 {
+		t.Errorf("build b has executed the run last: %+v, want one run", d)
+	}
+
+	build(w, "c", count)
+	send(w, run, "end", 3)
+	if got := flowtest.Result(w, run); got != 2 {
+		t.Errorf("got %d words, want 2", got)
+	}
+	answer(w, "b", ops.DrainedYes)
 }
 
 // deploys returns the builds by their IDs.
