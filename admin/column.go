@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -244,7 +245,7 @@ var HookColumns = []Column[Hook]{
 var WorkerColumns = []Column[Worker]{
 	{Name: "name", Title: "Worker", Kind: KindCode, Value: func(w *Worker, _ time.Time) any { return w.Name }},
 	{Name: "live", Title: "State", Value: func(w *Worker, _ time.Time) any { return w.state() }},
-	{Name: "build", Title: "Build", Kind: KindCode, Width: WidthMedium, Value: func(w *Worker, _ time.Time) any { return w.Build[:min(len(w.Build), shownBuild)] }},
+	{Name: "build", Title: "Build", Kind: KindCode, Width: WidthMedium, Value: func(w *Worker, _ time.Time) any { return ops.BuildOf(w.Build) }},
 	{Name: "running", Title: "Running", Kind: KindNumber, Value: func(w *Worker, _ time.Time) any { return w.Running }},
 	{Name: "lease", Title: "Lease", Kind: KindTime, Width: WidthMedium, Value: func(w *Worker, _ time.Time) any { return w.Lease }},
 	{Name: "serves", Title: "Serves", Width: WidthWide, Value: func(w *Worker, _ time.Time) any { return w.serves(false) }},
@@ -277,9 +278,6 @@ func (d *Deploy) State() string {
 	}
 	return "gone"
 }
-
-// shownBuild is the number of characters of a build ID that lists contain.
-const shownBuild = 12
 
 func (w *Worker) state() string {
 	if w.Live {

@@ -66,3 +66,12 @@ func jsonFields(of reflect.Type) (all []string) {
 	}
 	return all
 }
+
+func TestOPS10_WorkersAreListedWithTheWholeNameOfTheirBuild(t *testing.T) {
+	for fingerprint, want := range map[string]string{"release-2026-11-30@0123456789ab": "release-2026-11-30", "0123456789abcdef01234567": "0123456789ab"} {
+		i := slices.IndexFunc(admin.WorkerColumns, func(c admin.Column[admin.Worker]) bool { return c.Name == "build" })
+		if got := admin.WorkerColumns[i].Value(&admin.Worker{Build: fingerprint}, time.Time{}); got != want {
+			t.Errorf("fingerprint %s: got build %v, want %s", fingerprint, got, want)
+		}
+	}
+}

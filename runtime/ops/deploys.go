@@ -189,7 +189,7 @@ func (c *Client) builds(ctx context.Context, what string) (*builds, error) {
 }
 
 func (b *builds) add(s *store.FleetSession) {
-	build := buildOf(s.Fingerprint)
+	build := BuildOf(s.Fingerprint)
 	if build == "" { // a session without a fingerprint belongs to a client that ends a run itself
 		return
 	}

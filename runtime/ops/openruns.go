@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// buildOf returns the build of a worker with this fingerprint.
-func buildOf(fingerprint string) string { return flow.BuildOf(fingerprint) }
+// BuildOf returns the build of a worker with this fingerprint, which is WorkerInfo.Build.
+func BuildOf(fingerprint string) string { return flow.BuildOf(fingerprint) }
 
 // plainRoute returns the route without the build to which its runs are pinned, and that build.
 func plainRoute(r store.Route) (plain store.Route, build string) {
