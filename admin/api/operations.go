@@ -218,6 +218,9 @@ var operations = map[*route.Route]func(*request) error{
 		if _, err := q.input(&in); err != nil {
 			return err
 		}
+		if in.Percent == nil {
+			return &admin.InputError{What: "percent is missing", Fix: `set the percentage of each build, such as {"percent":{"v2":5}}, or {"percent":{}} to remove the distribution`}
+		}
 		got, err := q.service.Ramp(q.ctx(), in)
 		return q.reply(http.StatusOK, got, err)
 	},

@@ -19,6 +19,9 @@ func (s *Service) Drained(ctx context.Context, build string) (admin.Drained, err
 
 // Ramp calls [admin.Service.Ramp] on the server.
 func (s *Service) Ramp(ctx context.Context, r admin.Ramp) (admin.Ramped, error) {
+	if r.Percent == nil {
+		r.Percent = map[string]int{} // The server refuses a request without the field.
+	}
 	return get[admin.Ramped](ctx, s, call{route: route.Ramp, body: r})
 }
 

@@ -53,6 +53,15 @@ func Internal(workflow string) bool {
 	return Helper(workflow) || workflow == ScheduleRun || workflow == BulkRun || workflow == AlertRun
 }
 
+// RuntimeCode reports whether the runs of a workflow execute only code of the runtime: they are
+// [Internal], and are not steps of users.
+func RuntimeCode(workflow string) bool {
+	if step, ok := StepOfRun(workflow); ok {
+		return Reserved(step)
+	}
+	return Internal(workflow)
+}
+
 // Helper reports whether the runs of a workflow are [Internal] and serve their parent: they hold a
 // token or permits for it, or execute a step.
 func Helper(workflow string) bool {

@@ -155,6 +155,7 @@ type builds struct {
 	state   deploy.State
 	workers map[string][]string // names of live workers by build
 	claims  map[string]bool     // builds whose live workers claim runs
+	codes   map[string]bool     // builds whose live workers claim runs of workflows of programs
 	serves  map[store.Route]map[string]bool
 	owners  map[store.SessionID]string // builds of sessions
 	lapsed  map[string]bool            // builds of expired sessions that the store has not recovered
@@ -179,7 +180,7 @@ func (c *Client) builds(ctx context.Context, what string) (*builds, error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	b := &builds{
-		now: fleet.Now, state: state, workers: map[string][]string{}, claims: map[string]bool{},
+		now: fleet.Now, state: state, workers: map[string][]string{}, claims: map[string]bool{}, codes: map[string]bool{},
 		serves: map[store.Route]map[string]bool{}, owners: map[store.SessionID]string{}, lapsed: map[string]bool{},
 	}
 	for i := range fleet.Sessions {
@@ -198,16 +199,36 @@ func (b *builds) add(s *store.FleetSession) {
 		b.lapsed[build] = true
 		return
 	}
-	if at, found := slices.BinarySearch(b.workers[build], s.Worker); !found {
-		b.workers[build] = slices.Insert(b.workers[build], at, s.Worker)
-	}
 	for _, route := range s.Routes {
 		plain, _ := plainRoute(route)
 		if b.serves[plain] == nil {
 			b.serves[plain] = map[string]bool{}
 		}
-		b.claims[build], b.serves[plain][build] = true, true
+		b.serves[plain][build] = true
+		b.codes[build] = b.codes[build] || !event.Internal(plain.Workflow)
 	}
+	if b.state.Build(build) == nil && len(s.Routes) > 0 && !slices.ContainsFunc(s.Routes, ofProgram) {
+		return // a worker of flowctl, whose build is no deployment
+	}
+	if at, found := slices.BinarySearch(b.workers[build], s.Worker); !found {
+		b.workers[build] = slices.Insert(b.workers[build], at, s.Worker)
+	}
+	b.claims[build] = b.claims[build] || len(s.Routes) > 0
+}
+
+// ofProgram reports whether the runs of a route execute code of a program, and not of the runtime.
+func ofProgram(r store.Route) bool { return !event.RuntimeCode(r.Workflow) }
+
+// receivers returns the builds in use, except one, whose live workers execute workflows of programs.
+// They are sorted.
+func (b *builds) receivers(s *deploy.State, except string) (all []string) {
+	for build, executes := range b.codes {
+		if executes && build != except && !s.Retired(build) {
+			all = append(all, build)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // known returns the builds that are recorded or have live workers, the newest first.

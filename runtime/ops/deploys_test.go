@@ -384,3 +384,36 @@ func TestOPS10_Drained_IsUnknownWhileAnExpiredSessionMayReturn(t *testing.T) {
 	y.session(0, "a/2", "a", packing)
 	answers("an expired session without runs", ops.DrainedUnknown)
 }
+
+// TestOPS10_Ramp_IgnoresWorkersWithoutWorkflowsOfAProgram uses the routes of the worker of flowctl
+// serve, which executes bulk actions, and of a worker that executes only steps.
+func TestOPS10_Ramp_IgnoresWorkersWithoutWorkflowsOfAProgram(t *testing.T) {
+	y := newYard(t)
+	operator := ops.New(y.client)
+	y.seen("a", "steps")
+	y.session(0, "a/1", "a", packing)
+	y.session(0, "steps/1", "steps", store.Route{Queue: "gpu", Workflow: event.StepRun("shop.print")})
+	y.session(0, "flowctl/1", "f10c71", store.Route{Queue: "admin", Workflow: event.BulkRun},
+		store.Route{Queue: "admin", Workflow: event.ScheduleRun}, store.Route{Queue: "admin", Workflow: event.StepRun("flowgen.bulk.act")})
+
+	d, err := operator.Deploys(t.Context())
+	y.check(err)
+	var listed []string
+	for i := range d.Builds {
+		listed = append(listed, d.Builds[i].Build)
+	}
+	if diff := cmp.Diff([]string{"steps", "a"}, listed); diff != "" {
+		t.Errorf("listed builds (-want +got):\n%s", diff)
+	}
+	for _, to := range []string{"", "steps"} {
+		if err := operator.Retire(t.Context(), "a", to); !errors.As(err, new(*ops.BuildStateError)) {
+			t.Errorf("retire the only build with workflows to %q: got %v, want a *BuildStateError", to, err)
+		}
+	}
+	y.seen("b")
+	y.session(0, "b/1", "b", packing)
+	y.ramp(map[string]int{"b": 5})
+	if diff := cmp.Diff(map[string]int{"a": 95, "b": 5}, y.percentages()); diff != "" {
+		t.Errorf("percentages (-want +got):\n%s", diff)
+	}
+}

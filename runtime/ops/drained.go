@@ -129,7 +129,7 @@ func (d *Drained) conclude(before, after *builds, whole bool) {
 	recorded := after.state.Build(d.Build) != nil
 	switch {
 	case d.Claims && after.state.Retired(d.Build):
-		d.Answer, d.Reason = DrainedNo, number(d.Workers, "worker of the retired build claims runs", "workers of the retired build claim runs")+": wait, or stop them"
+		d.Answer, d.Reason = DrainedNo, number(d.Workers, "worker of the retired build claims runs", "workers of the retired build claim runs")+": they stop within seconds, except for workflows that no other build serves"
 	case d.Claims:
 		d.Answer, d.Reason = DrainedNo, number(d.Workers, "worker of the build claims runs", "workers of the build claim runs")+": retire the build or stop them"
 	case d.Needs > 0:

@@ -149,7 +149,7 @@ func (b *builds) distribution(s *deploy.State, percent map[string]int) (map[stri
 		}
 	}
 	if len(others) == 0 {
-		live := b.otherLive(s, one)
+		live := b.receivers(s, one)
 		if len(live) != 1 {
 			fix := fmt.Sprintf("set the percentages of all builds that receive the other %d", 100-sum)
 			if len(live) > 1 {
@@ -202,7 +202,7 @@ func (b *builds) giveShare(s *deploy.State, build, to string, n int) error {
 		}
 	}
 	if len(others) == 0 {
-		live := b.otherLive(s, build)
+		live := b.receivers(s, build)
 		if len(live) > 1 {
 			return &BuildStateError{Build: build, Reason: "receives all new runs: name the build that receives them instead: the live ones are " + strings.Join(live, ", ")}
 		}
@@ -219,17 +219,6 @@ func (b *builds) giveShare(s *deploy.State, build, to string, n int) error {
 	return nil
 }
 
-// otherLive returns the live builds except one, without retired ones, sorted.
-func (b *builds) otherLive(s *deploy.State, except string) (live []string) {
-	for build := range b.workers {
-		if build != except && !s.Retired(build) {
-			live = append(live, build)
-		}
-	}
-	slices.Sort(live)
-	return live
-}
-
 // mayRetire returns an error if the build cannot be retired.
 func (b *builds) mayRetire(s *deploy.State, build, to string) error {
 	switch {
@@ -237,10 +226,10 @@ func (b *builds) mayRetire(s *deploy.State, build, to string) error {
 		return &store.InvalidError{What: "build", Value: to, Reason: "cannot receive its own runs: name another build"}
 	case to != "" && s.Retired(to):
 		return &BuildStateError{Build: to, Reason: "is retired and cannot receive runs: name another build"}
-	case to != "" && len(b.workers[to]) == 0:
+	case to != "" && !b.codes[to]:
 		return &BuildStateError{Build: to, Reason: "has no live workers that could receive runs: start them first"}
 	}
-	if len(b.otherLive(s, build)) == 0 && len(b.workers[build]) > 0 {
+	if len(b.receivers(s, build)) == 0 && len(b.workers[build]) > 0 {
 		return &BuildStateError{Build: build, Reason: "is the only build with live workers: start workers of another build first"}
 	}
 	return nil

@@ -3,9 +3,11 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/deploy"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -75,10 +77,11 @@ const registerPatience = 2 * time.Second
 // worker claims a run. The record then contains each build that has executed runs. In the
 // background, registerBuild repeats this at intervals until ctx ends, so that the record contains
 // when the build was last in use. If the build is retired, the first claim leaves what other builds
-// serve.
+// serve. It does not register a worker that executes no code of a program, such as the worker of
+// flowctl serve.
 func (w *Worker) registerBuild(ctx context.Context) {
 	entries, ok := store.As[store.Entries](w.store)
-	if !ok {
+	if !ok || !slices.ContainsFunc(w.served.routes(), func(r store.Route) bool { return !event.RuntimeCode(r.Workflow) }) {
 		return
 	}
 	seen := func(ctx context.Context) (retired bool, next time.Duration) {

@@ -3,7 +3,10 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,5 +116,38 @@ func TestOPS10_FlowctlDeploys_ReportsInvalidInputWithTheFix(t *testing.T) {
 		s.wants(2, nil, []string{"such as v2=5"}, "deploys", "ramp", "v1")
 		s.wants(2, nil, []string{"such as v2=5"}, "deploys", "ramp", "v1=50", "v1=50")
 		s.wants(2, nil, []string{"--reset"}, "deploys", "ramp")
+	})
+}
+
+// TestOPS10_TheWorkerOfServeIsNoDeployment proves that flowctl serve, which executes bulk actions,
+// is not one of the builds between which runs are distributed, and that a request without
+// percentages does not remove the distribution.
+func TestOPS10_TheWorkerOfServeIsNoDeployment(t *testing.T) {
+	s := &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "runs.db")}
+	s.workOn("v1", func(ctx context.Context, _ *workflow.Client, _ workflow.Definition[string, int], _ workflow.Topic[string]) {
+		s.claims(ctx, "v1")
+		p := s.serve("127.0.0.1:0")
+		for !strings.Contains(s.flowctl("queues").stdout, "flowgen.bulk") {
+			if ctx.Err() != nil {
+				t.Fatal("the server has no worker")
+			}
+		}
+		var all admin.Deploys
+		if g := s.flowctl("deploys", "--json"); json.Unmarshal([]byte(g.stdout), &all) != nil || len(all.Builds) != 1 {
+			t.Errorf("list: got %+v, want one build", g)
+		}
+		s.wants(4, nil, []string{"only build with live workers"}, "deploys", "retire", "v1")
+		s.wants(0, []string{"v1: 100 %"}, nil, "deploys", "ramp", "v1=100")
+		answer, err := http.Post(p.url+"/v1/deploys/ramp", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, _ := io.ReadAll(answer.Body)
+		if answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "percent is missing") {
+			t.Errorf("ramp without percentages: got %d %s", answer.StatusCode, body)
+		}
+		s.wants(0, []string{"100"}, nil, "deploys")
+		s.wants(0, []string{"no distribution"}, nil, "deploys", "ramp", "--reset", "--server", p.url, "--store", "")
 	})
 }
