@@ -3,7 +3,7 @@
 // requests. Both are processes, which this command starts and restarts, as a platform does.
 //
 //	go run ./examples/functions
-//	go run ./examples/functions -crash-after 12
+//	go run ./examples/functions -order order-1002 -crash-after 12
 //	go run ./examples/functions -store redis://localhost:6379
 //
 // With -crash-after, the function is killed in the middle of the order. The next one continues, and

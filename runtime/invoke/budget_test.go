@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -164,5 +165,17 @@ func TestOPS7_RegistrationRefusesStepsThatDoNotFitTheBudget(t *testing.T) {
 	cfg.Worker.Queues = []string{"default"} // workers serve the queue gpu
 	if _, err := invoke.Handler(w.Client, code, cfg); err != nil {
 		t.Errorf("with another budget, and the queue of the other step left to workers: %v", err)
+	}
+}
+
+// TestOPS7_RegistrationRefusesAFunctionWithoutCode proves that a forgotten Register is reported at the
+// start, and not by runs that wait.
+func TestOPS7_RegistrationRefusesAFunctionWithoutCode(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	for name, register := range map[string]func(workflow.Registrar){"nil": nil, "empty": func(workflow.Registrar) {}} {
+		_, err := invoke.Handler(w.Client, register, invoke.Config{Secrets: [][]byte{secret}})
+		if err == nil || !strings.Contains(err.Error(), "call the generated Register") {
+			t.Errorf("%s: error %v, want one that names Register", name, err)
+		}
 	}
 }

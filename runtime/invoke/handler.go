@@ -88,6 +88,9 @@ func Handler(c *workflow.Client, register func(workflow.Registrar), cfg Config) 
 	if err != nil {
 		return nil, fmt.Errorf("invoke: %w", err)
 	}
+	if len(code.Routes) == 0 {
+		return nil, errors.New("invoke: no workflow and no step on a queue is registered: call the generated Register of their packages")
+	}
 	if err := slowSteps(code.Steps, cfg.Budget); err != nil {
 		return nil, err
 	}

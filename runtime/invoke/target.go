@@ -50,7 +50,10 @@ func (t *Target) check() error {
 	u, err := url.Parse(t.URL)
 	switch {
 	case err != nil:
-		return &TargetError{t.URL, err}
+		if cause, ok := errors.AsType[*url.Error](err); ok {
+			err = cause.Err // the rest is the URL, which may contain a password
+		}
+		return &TargetError{t.URL[strings.LastIndexByte(t.URL, '@')+1:], fmt.Errorf("%w: use a URL such as https://orders.example.com/", err)}
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fail("the scheme is %q: use http or https", u.Scheme)
 	case u.Hostname() == "":
