@@ -76,7 +76,7 @@ Write directives in the doc comment, without a space after the slashes:
       children=100  wire=payer:customer  uses=PerCustomer(order.Customer)
       schedule="30 2 * * * Europe/Zurich"  priority=order.Rank  startwithin=30s
       fair=order.Tenant:order.Share  rerun=3,exponential(1m,1h)
-      singleton=order.ID,queue  debounce=doc.ID,10s,2m  batch=100,5s
+      singleton=order.ID,queue  debounce=doc.ID,10s,2m  batch=100,5s  pin
   //flow:dag          above a struct whose methods are steps; a parameter that is
                       named after a step takes its result
       the options of a workflow, and  onfail=finish  result=write
