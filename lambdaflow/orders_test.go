@@ -197,6 +197,18 @@ func hanging(t *testing.T, url string) (f *fleet, run *workflow.Run[orders.Recei
 	return nil, nil, nil, ""
 }
 
+// suspend stops a child process, and returns when all its threads are stopped.
+func suspend(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("the process is not stopped: %v, %v", status, err)
+	}
+}
+
 // drain reads a pipe until the end of the test. It returns a function that returns the lines.
 func drain(t *testing.T, pipe string) func() []string {
 	t.Helper()
@@ -259,9 +271,7 @@ func TestOPS7_LambdaFrozenLongerThanItsLeaseChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f, run, in, pipe := hanging(t, url)
-			if err := in.process.Process.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			suspend(t, in.process.Process.Pid)
 			lines := drain(t, pipe)
 			f.completes(run, "order-1")
 			info, err := run.Info(t.Context())
