@@ -29,7 +29,9 @@ func (r *reads) Fleet(ctx context.Context) (store.Fleet, error) {
 }
 
 func (r *reads) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
-	r.n.Add(1)
+	if q.Space == store.DeploySpace { // the starting worker reads the catalogue in the background
+		r.n.Add(1)
+	}
 	return r.Store.Entries(ctx, q)
 }
 
@@ -74,8 +76,9 @@ func TestOPS10_PinnedRunsCostTheSameRequests(t *testing.T) {
 	if plain["create"] != runs || plain["commit"] < runs {
 		t.Errorf("the runs cost %v", plain)
 	}
-	// A copy takes two reads. The client and the mover of its worker make one each in five seconds.
-	if most := 2 * (2 + 2*int64(took/(5*time.Second))); read > most {
+	// A copy takes two reads. The client and the mover of its worker make one each in five seconds. The
+	// worker may read the record once more to register its build.
+	if most := 1 + 2*(2+2*int64(took/(5*time.Second))); read > most {
 		t.Errorf("%d reads in %v, want at most %d", read, took, most)
 	}
 }
