@@ -328,7 +328,7 @@ func TestOPS1_ABulkActionWaitsForTheStore(t *testing.T) {
 	n := 40
 	for _, r := range []admin.BulkRequest{pauseOrders, cancelHeld} {
 		c, b := brokenStore(t, n, func(int) bool { return false })
-		b.outage, b.after = 20, 20
+		b.outage, b.after = 6, 20
 		got := bulkEnd(t, c, admin.NewBulk{BulkRequest: r, Expect: &n, Rate: 1000, MaxFailures: 1})
 		if got.Status != admin.BulkCompleted || got.Done != n || got.Failed+got.Skipped+got.Refused != 0 {
 			t.Errorf("%s: got %+v", r.Action.Verb, got)

@@ -215,6 +215,9 @@ func (s *Service) actOnBulk(ctx context.Context, o bulkOrder, runs []string) (bu
 		ids[i] = workflow.RunID(run)
 	}
 	ctx = workflow.OnBehalfOf(ctx, o.By.Name)
+	if err := s.storeAnswers(ctx); err != nil { // otherwise the end of an outage between a failure and failedItem would make it a failure of the run
+		return bulkState{}, err
+	}
 	infos, errs := s.client.Infos(ctx, ids...)
 	outcomes := make([]bulkState, len(runs))
 	var left []int // indexes of the runs to act on
@@ -304,12 +307,21 @@ func (s *Service) failedItem(ctx context.Context, o *bulkOrder, run string, err 
 	if step.Attempt(ctx) < bulkTries { // if the store has an outage, it may end before the next attempt
 		return got, err
 	}
-	if call, ok := step.Current(ctx); ok { // reading a run shows whether the store or only this run fails
-		if _, down := s.client.Run(call.RunID).Info(ctx); down != nil {
-			return got, err
-		}
+	if s.storeAnswers(ctx) != nil {
+		return got, err
 	}
 	return bulkState{Failed: 1, Failures: []BulkFailure{{Run: run, Outcome: bulkFailed, Detail: p.Detail}}}, ctx.Err()
+}
+
+// storeAnswers returns an error if the store does not answer. Reading a run shows whether the store or
+// only another run fails. In the first attempts nothing counts as a failure, and it reads nothing.
+func (s *Service) storeAnswers(ctx context.Context) error {
+	call, ok := step.Current(ctx)
+	if !ok || call.Attempt < bulkTries {
+		return nil
+	}
+	_, err := s.client.Run(call.RunID).Info(ctx)
+	return err
 }
 
 // bulkPage calls visit for each matching run of a page, the oldest first, and returns the cursor of
