@@ -408,6 +408,8 @@ func bodyOf(r *route.Route, verb string) string {
 		return "{" + nobody + "}"
 	case route.StartBulk:
 		return "{" + nobody + `,"expect":0}`
+	case route.Ramp:
+		return `{"percent":{}}`
 	case route.SaveView:
 		return `{"filter":"status:failed"}`
 	case route.Export:

@@ -105,7 +105,7 @@ var rules = []rule{
 	// Functions for operators use only the client. The command may import their declarations and
 	// the stores. The API and its client share the table of routes. Both may import the
 	// declarations of admin, but neither may import the other.
-	{packages: "admin/admintest", module: append(below("workflowtest"), "runtime/workflow/graph", "admin"), external: []string{"github.com/google/go-cmp"}, required: true, helper: true},
+	{packages: "admin/admintest", module: append(below("workflowtest"), "runtime/ops", "runtime/workflow/graph", "admin"), external: []string{"github.com/google/go-cmp"}, required: true, helper: true},
 	{packages: "admin/httpauth", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin/jwtauth", module: []string{"admin"}, external: []string{"github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4"}, required: true},
 	{packages: "admin/jwtauth/recipe", module: []string{"admin", "admin/api", "admin/console", "admin/httpauth", "admin/jwtauth", "memstore", "runtime/workflow"}, external: []string{"github.com/go-jose/go-jose/v4"}, required: true},
