@@ -16,7 +16,7 @@ import (
 	"github.com/flowgen/flowgen/lambdaflow"
 )
 
-// seen is what a handler finds in a request.
+// seen contains the parts of a request that a handler has received.
 type seen struct {
 	Method, URI, Host, From, Body, Cookie string
 	Signature, Type                       []string

@@ -65,7 +65,7 @@ func (c Config) withDefaults() Config {
 }
 
 // Telemetry exports metrics and spans of the events that workers commit. It is safe for concurrent
-// use, also by several workers of one store.
+// use, including by several workers of one store.
 type Telemetry struct {
 	cfg     Config
 	meter   metric.Meter

@@ -124,7 +124,7 @@ func (f *field) read(vars map[string]string) (value string, s Setting, err error
 	return value, s, nil
 }
 
-// trim removes the white space around a value, except around that of a password or token.
+// trim removes the white space around a value. It does not change passwords and tokens.
 func (f *field) trim(value string) string {
 	if f.secret == "yes" {
 		return value

@@ -16,7 +16,7 @@ const (
 	CodeTooSlow      = "too_slow"      // 408: the body has not arrived in time
 	CodeMalformed    = "malformed"     // 400: the headers or the body cannot be read
 	CodeSignature    = "signature"     // 401: the signature is missing, wrong, or of another key
-	CodeExpired      = "expired"       // 401: the time of the request differs too much from that of the function
+	CodeExpired      = "expired"       // 401: the time of the request is not within five minutes of the clock of the function
 	CodeReplayed     = "replayed"      // 409: the request was received before
 	CodeUnknownRun   = "unknown_run"   // 404
 	CodeEnded        = "ended"         // 410: the run has ended
@@ -29,7 +29,7 @@ const (
 	CodeDeadline     = "deadline"      // 500: the platform ends requests before an invocation ends
 	CodeUnavailable  = "unavailable"   // 503: the store does not answer
 	CodeUnexpected   = "unexpected"    // 500
-	CodeNotFunction  = "not_function"  // set by the dispatcher: the answer is not that of a handler
+	CodeNotFunction  = "not_function"  // set by the dispatcher: the target did not answer as a handler does
 	CodeUnreachable  = "unreachable"   // set by the dispatcher: there is no answer
 	CodeRedirect     = "redirect"      // set by the dispatcher: the target redirects
 	CodeInvalidRoute = "invalid_route" // set by the dispatcher: the target announces a route that cannot exist

@@ -76,7 +76,7 @@ func (l *lossy) Wait(ctx context.Context, w store.Wait) (store.Woken, error) {
 	return pass(l, func() (store.Woken, error) { return l.Store.Wait(ctx, w) })
 }
 
-// Ready hides that of the wrapped store, which is not lost.
+// Ready calls Ready of the wrapped store, or fails while the store is lost.
 func (l *lossy) Ready(ctx context.Context, partition int, routes []store.Route, limit int) ([]event.RunID, error) {
 	return pass(l, func() ([]event.RunID, error) {
 		r, ok := store.As[store.ReadyLister](l.Store)
@@ -87,7 +87,7 @@ func (l *lossy) Ready(ctx context.Context, partition int, routes []store.Route, 
 	})
 }
 
-// Purge hides that of the wrapped store.
+// Purge calls Purge of the wrapped store, or fails while the store is lost.
 func (l *lossy) Purge(ctx context.Context, partition, limit int) (int, time.Time, error) {
 	var next time.Time
 	n, err := pass(l, func() (n int, err error) {

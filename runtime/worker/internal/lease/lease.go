@@ -191,7 +191,7 @@ func (l *Lease) State() State {
 	return s
 }
 
-// OnClaimed records that the store has answered a claim, also if the session has expired.
+// OnClaimed records that the store has answered a claim. An expired session counts as an answer.
 func (l *Lease) OnClaimed(err error) {
 	if err != nil && !errors.Is(err, store.ErrExpired) {
 		return
