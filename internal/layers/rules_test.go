@@ -31,6 +31,8 @@ var rules = []rule{
 	{packages: "runtime/internal/refs", external: none},
 	{packages: "runtime/event", module: []string{"runtime/internal/refs"}, external: []string{"github.com/oklog/ulid/v2"}, required: true},
 	{packages: "runtime/store", module: []string{"runtime/event", "internal/environ"}, external: none, required: true},
+	// Package codec compresses payloads with zstd.
+	{packages: "runtime/codec", module: []string{"internal/environ"}, external: []string{"github.com/klauspost/compress"}, required: true},
 	{packages: "runtime/observe", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/protocol", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/notify", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true},

@@ -12,7 +12,7 @@ import (
 )
 
 // linkable contains the other modules that the runtime may link.
-var linkable = []string{"github.com/caarlos0/env/v11", "github.com/oklog/ulid/v2", "github.com/google/go-cmp"}
+var linkable = []string{"github.com/caarlos0/env/v11", "github.com/oklog/ulid/v2", "github.com/google/go-cmp", "github.com/klauspost/compress"}
 
 // shared contains the packages of the module outside runtime that the runtime shares with the
 // generator, the admin service or the command.

@@ -17,7 +17,7 @@ import (
 
 // public contains the packages that users import, and package shim, which generated code imports.
 var public = []string{
-	"runtime/event", "runtime/store", "runtime/store/protocol", "runtime/store/notify", "runtime/store/fsck", "runtime/store/storetest",
+	"runtime/codec", "runtime/event", "runtime/store", "runtime/store/protocol", "runtime/store/notify", "runtime/store/fsck", "runtime/store/storetest",
 	"runtime/workflow", "runtime/workflow/graph", "runtime/schedule", "runtime/ops", "runtime/step", "runtime/step/sqlstep", "runtime/shim", "runtime/worker", "runtime/health", "runtime/health/systemd", "runtime/workflowtest",
 	"memstore", "sqlitestore", "redisstore", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/remote",
 }

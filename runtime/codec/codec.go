@@ -1,0 +1,260 @@
+// Package codec encrypts, compresses and offloads the payloads of runs: inputs, arguments, results,
+// messages, failures and all other values that a store keeps for the user's code.
+//
+// A [Codec] converts a payload to its stored form ([Codec.Seal]) and back ([Codec.Open]). Stores
+// keep the stored form and need no key. [IsSealed] and [Inspect] describe stored forms without a
+// key.
+//
+//	keys, err := codec.KeysFromFile("/etc/orders/keys")
+//	c, err := codec.New(codec.Config{Keys: keys})
+//
+// Encrypted payloads are bound to the [Place] where they stand: AES-256-GCM authenticates it, so a
+// payload that was moved to another run or field cannot be opened. Each payload has a key of its
+// own, derived from the secret of the active key and a salt. The salt is computed from the payload
+// and its place: equal payloads at equal places have equal stored forms, so that a repeated commit
+// is recognized, and equal payloads at different places differ.
+//
+// To rotate keys, add a new key, then make it the active one. Keep old keys as long as payloads
+// need them. Compression reveals something about the content through the size; set
+// [Config.CompressAbove] to a negative number if payloads combine secrets with the input of
+// attackers.
+//
+// Reading order: [Codec], [Place], [KeyProvider], [BlobStore], then format.go.
+package codec
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Codec converts payloads to their stored form and back. Its methods may be called concurrently.
+type Codec struct {
+	keys          KeyProvider
+	ciphers       ciphers
+	compressAbove int
+	blobs         BlobStore
+	offloadAbove  int
+	maxSize       int
+}
+
+// Config configures a codec. The zero value compresses payloads and does nothing else.
+type Config struct {
+	// Keys provides the keys that encrypt payloads. If it is nil, payloads are not encrypted.
+	Keys KeyProvider
+	// CompressAbove is the number of bytes above which payloads are compressed if that makes them
+	// smaller. The default is 512. If it is negative, payloads are not compressed.
+	CompressAbove int
+	// Blobs stores the payloads whose stored form has more than OffloadAbove bytes. If it is nil,
+	// payloads are not offloaded.
+	Blobs BlobStore
+	// OffloadAbove is the number of bytes of the stored form above which a payload is offloaded.
+	// The default is 256 KiB.
+	OffloadAbove int
+	// MaxSize is the number of bytes above which payloads are neither sealed nor opened. The
+	// default is 256 MiB.
+	MaxSize int
+}
+
+// Place is where a payload stands. It is authenticated: a payload that was moved to another place
+// cannot be opened.
+type Place struct {
+	Owner string // run, item, record or stream that the payload belongs to
+	Field string // such as "step_completed/7/payload"
+	// Blobs is the prefix of the names of offloaded payloads, such as the ID of a chain. It is not
+	// authenticated. If it is empty, the payload is not offloaded.
+	Blobs string
+}
+
+// New returns a codec. If cfg.Keys has a method Check() error, New returns its error.
+func New(cfg Config) (*Codec, error) {
+	if cfg.CompressAbove == 0 {
+		cfg.CompressAbove = 512
+	}
+	if cfg.OffloadAbove == 0 {
+		cfg.OffloadAbove = 256 << 10
+	}
+	if cfg.MaxSize == 0 {
+		cfg.MaxSize = 256 << 20
+	}
+	if cfg.OffloadAbove < 0 || cfg.MaxSize < 0 {
+		return nil, errors.New("new codec: OffloadAbove and MaxSize must not be negative: set them to 0 for their defaults")
+	}
+	if c, ok := cfg.Keys.(interface{ Check() error }); ok {
+		if err := c.Check(); err != nil {
+			return nil, fmt.Errorf("new codec: %w", err)
+		}
+	}
+	return &Codec{
+		keys: cfg.Keys, compressAbove: cfg.CompressAbove, blobs: cfg.Blobs, offloadAbove: cfg.OffloadAbove, maxSize: cfg.MaxSize,
+	}, nil
+}
+
+// Seal returns the stored form of a payload. Empty input stays empty, and a payload that is neither
+// encrypted nor compressed nor offloaded is returned unchanged. If Seal returns a form with a blob,
+// the blob is stored. Errors are *[KeyError], *[SizeError] and *[BlobError].
+func (c *Codec) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error) {
+	if len(plain) == 0 {
+		return plain, nil
+	}
+	if len(plain) > c.maxSize {
+		return nil, &SizeError{Place: at, Size: int64(len(plain)), Max: int64(c.maxSize)}
+	}
+	var flags byte
+	var key Key
+	if c.keys != nil {
+		var err error
+		if key, err = c.active(ctx); err != nil {
+			return nil, err
+		}
+		flags |= encrypted
+	}
+	body, scratch := plain, getBuffer()
+	defer putBuffer(scratch)
+	if c.compressAbove >= 0 && len(plain) > c.compressAbove {
+		*scratch = compress(plain, (*scratch)[:0])
+		if len(*scratch) < len(plain) {
+			flags, body = flags|compressed, *scratch
+		}
+	}
+	bodySize := len(body)
+	if flags&encrypted != 0 {
+		bodySize += tagSize
+	}
+	var room [maxHeader]byte
+	header := appendHeader(room[:0], flags, len(plain), key.ID)
+	if c.blobs != nil && at.Blobs != "" && len(header)+bodySize > c.offloadAbove {
+		flags |= offloaded
+		header[1] = flags
+	}
+	if flags == 0 && plain[0] != marker {
+		return plain, nil
+	}
+	out := make([]byte, 0, len(header)+bodySize)
+	out = append(append(out, header...), body...)
+	if flags&encrypted != 0 {
+		out = c.ciphers.of(key).seal(at, out, len(header))
+	} else {
+		sum := checksum(at, out[:len(header)-saltSize], body)
+		copy(out[len(header)-saltSize:], sum[:])
+	}
+	if flags&offloaded == 0 {
+		return out, nil
+	}
+	return c.offload(ctx, at, out[:len(header)], out[len(header):])
+}
+
+// offload stores the body as a blob and returns the form that refers to it.
+func (c *Codec) offload(ctx context.Context, at Place, header, body []byte) ([]byte, error) {
+	hash := sha256.Sum256(body)
+	name := blobName(at, hash[:])
+	if err := c.blobs.Put(ctx, name, body); err != nil {
+		return nil, &BlobError{Name: name, Err: err}
+	}
+	out := make([]byte, 0, len(header)+hashSize+maxNumber)
+	return appendReference(append(out, header...), hash, len(body)), nil
+}
+
+// Open returns the payload of a stored form. Input that is not sealed is returned unchanged. The
+// error is a *[DamagedError], *[VersionError], *[SizeError], *[KeyError] or *[BlobError].
+func (c *Codec) Open(ctx context.Context, at Place, stored []byte) ([]byte, error) {
+	if !IsSealed(stored) {
+		return stored, nil
+	}
+	s, err := parse(at, stored)
+	if err != nil {
+		return nil, err
+	}
+	if s.plainSize > uint64(c.maxSize) {
+		return nil, &SizeError{Place: at, Size: int64(s.plainSize), Max: int64(c.maxSize)}
+	}
+	var key Key
+	if s.has(encrypted) { // before the blob is loaded, because this needs no key of a missing blob
+		if key, err = c.key(ctx, s.key); err != nil {
+			return nil, err
+		}
+	}
+	if s.has(offloaded) {
+		if s.body, err = c.load(ctx, at, &s); err != nil {
+			return nil, err
+		}
+	}
+	scratch := getBuffer()
+	defer putBuffer(scratch)
+	body, reason := s.body, ""
+	if s.has(encrypted) {
+		var to []byte // the result must not be in the scratch buffer
+		if s.has(compressed) {
+			to = (*scratch)[:0]
+		}
+		if body, reason = c.ciphers.of(key).open(at, &s, to); s.has(compressed) && reason == "" {
+			*scratch = body
+		}
+	} else if sum := checksum(at, s.prefix(), body); string(sum[:]) != string(s.salt) {
+		reason = "its checksum is wrong: it was altered or moved from another place"
+	}
+	if reason == "" && s.has(compressed) {
+		body, reason = decompress(body, int(s.plainSize))
+	}
+	if reason != "" {
+		return nil, &DamagedError{Place: at, Key: s.key, Reason: reason}
+	}
+	return body, nil
+}
+
+// load returns the blob of an offloaded payload.
+func (c *Codec) load(ctx context.Context, at Place, s *sealed) ([]byte, error) {
+	name := blobName(at, s.hash)
+	if c.blobs == nil {
+		return nil, &BlobError{Name: name, Err: errors.New("the codec has no blob store")}
+	}
+	data, err := c.blobs.Get(ctx, name)
+	if err != nil {
+		return nil, &BlobError{Name: name, Err: err}
+	}
+	if hash := sha256.Sum256(data); uint64(len(data)) != s.blobSize || string(hash[:]) != string(s.hash) {
+		return nil, &BlobError{Name: name, Err: fmt.Errorf("its %d bytes are not the %d bytes that were stored", len(data), s.blobSize)}
+	}
+	return data, nil
+}
+
+func blobName(at Place, hash []byte) string {
+	return strings.TrimPrefix(at.Blobs+"/"+hex.EncodeToString(hash), "/")
+}
+
+// active returns the key that seals payloads.
+func (c *Codec) active(ctx context.Context) (Key, error) {
+	k, err := c.keys.Active(ctx)
+	if err == nil {
+		err = k.check()
+	}
+	if err != nil {
+		return Key{}, keyError("", err)
+	}
+	return k, nil
+}
+
+// key returns the key with an ID.
+func (c *Codec) key(ctx context.Context, id string) (Key, error) {
+	if c.keys == nil {
+		return Key{}, &KeyError{Key: id, Err: errors.New("the codec has no keys")}
+	}
+	k, err := c.keys.Key(ctx, id)
+	if err == nil && k.ID != id {
+		err = fmt.Errorf("the key provider returned %s", k)
+	}
+	if err != nil {
+		return Key{}, keyError(id, err)
+	}
+	return k, nil
+}
+
+func keyError(id string, err error) error {
+	if k, ok := errors.AsType[*KeyError](err); ok {
+		return k
+	}
+	return &KeyError{Key: id, Err: err}
+}
