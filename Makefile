@@ -295,7 +295,7 @@ pictures: chromium ## draw the pictures of the documentation from real runs
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 960 -out docs/images console-run="runs/$$(newest tour.travel)" && \
 		"$$dir/pictures" -at "$$(cat "$$dir/at")" -width 1200 -height 560 -theme dark -out docs/images console-failures=failures; }
 	$(GO) test ./otelflow -run TestPictures -count=1 -pictures $(CURDIR)/docs/images
-	FLOWTEST_BROWSER=1 $(GO) test ./cmd/flowctl/uitest -run TestPictures -count=1 -pictures $(CURDIR)/docs/images
+	$(GO) test ./cmd/flowctl/uitest/pictures -count=1 -pictures $(CURDIR)/docs/images
 
 .PHONY: pairs
 pairs: ## judge every command in every state of a run on every store, and two commands in turn: PAIRS_SEED (1)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/admin/console"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -43,6 +45,25 @@ func TestOPS10_TheConsoleListsAndChangesBuilds(t *testing.T) {
 	has(t, s.post("deploys/other-1/unretire", nil, 200), "in use again")
 	s.get("deploys/other-1/explode", 404)
 	s.get("deploys/unknown/retire", 404)
+}
+
+// The test proves that the pages of a run show the build to which it is pinned, and that the pages of
+// other runs have no such field.
+func TestOPS10_TheConsoleShowsTheBuildOfAPinnedRun(t *testing.T) {
+	s := newSite(t, console.Config{})
+	flow := shim.NewWorkflow[int, int]("orders.pinned", "n", shim.WorkflowPolicy{Pin: true})
+	session := store.Session{ID: "blue", Worker: "pretended", TTL: time.Hour, Fingerprint: "blue-1@0", Routes: []store.Route{{Queue: event.PinnedQueue("default", "blue-1"), Workflow: flow.Name()}}}
+	if err := s.Client.Store().OpenSession(t.Context(), session); err != nil {
+		t.Fatal(err)
+	}
+	run, err := flow.Start(t.Context(), s.Client, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tab := range []string{"", "/events", "/data"} {
+		has(t, mainOf(s.get("runs/"+string(run.ID())+tab, 200)), `<dt>Pinned to</dt><dd class="mono">blue-1</dd>`)
+	}
+	hasNot(t, mainOf(s.get("runs/"+s.Ended("good", ""), 200)), "Pinned to")
 }
 
 // The test proves that a viewer sees the builds but no actions, and that a reader with an owner sees

@@ -1,11 +1,8 @@
 package console
 
 import (
-	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/flowgen/flowgen/admin"
 )
@@ -114,15 +111,6 @@ func treeTab(q *request, v *runView) (any, error) {
 	return t, nil
 }
 
-// scheduleVerbs contains the texts for the actions on schedules.
-var scheduleVerbs = map[string]verb{
-	"pause":    {Name: "Pause", Will: "Its ticks are skipped from now on, and are not made up for. Runs that it has started continue."},
-	"resume":   {Name: "Resume", Will: "Its next tick starts a run again."},
-	"trigger":  {Name: "Trigger", Will: "A run is started now, as by a tick. The overlap policy of the schedule applies."},
-	"backfill": {Name: "Backfill", Will: "The ticks between two times in the past are started now, as if they were due. Ticks that have started a run before are not started again."},
-	"delete":   {Name: "Delete", Will: "It starts no more runs. Runs that it has started continue.", Final: true},
-}
-
 // scheduleView is a schedule with the actions that it accepts at present.
 type scheduleView struct {
 	admin.Schedule
@@ -150,67 +138,27 @@ func (q *request) mayActOnSchedule(verb string) bool {
 	return q.who.Role.Allows(admin.RoleAdmin) || verb != "delete" && q.who.Role.Allows(admin.RoleOperator)
 }
 
-// scheduleForm returns the form for an action on a schedule.
-func scheduleForm(q *request) (*ask, error) {
-	name, at := q.path("name"), q.path("verb")
-	v, ok := scheduleVerbs[at]
-	if !ok {
-		return nil, admin.NewProblem(admin.CodeNotFound, fmt.Sprintf("there is no action %.40q for schedules here", at), "go to the schedule")
-	}
-	a := &ask{
-		Title: v.Name + " " + cut(60, name), Will: v.Will, Final: v.Final, Danger: v.Final, Button: v.Name,
-		Command: q.h.command("schedules", at, shell(name)), Back: link(q.h.cfg.Prefix, "schedules", name),
-	}
-	why := field{Name: "reason", Label: whyInJournal, Flag: "reason"}
-	switch at {
-	case "pause":
-		why.Label = "Why? The reason is shown beside the schedule, and stored in the journal."
-	case "backfill":
-		when := "a time as 2026-11-24T08:00, in UTC, or how long ago, as 48h"
-		a.Fields = []field{
-			{Name: "from", Label: "From", Hint: when, Required: true, Flag: "from"}, {Name: "to", Label: "To, not included", Hint: when, Value: "0s", Required: true, Flag: "to"},
-			{Name: "overlap", Label: "If a run is active", Kind: "select", Options: append([]string{""}, admin.Overlaps()...), Hint: "empty: as the schedule says", Flag: "overlap"},
-		}
-	}
-	a.Fields = append(a.Fields, why)
-	return a, nil
+// deploysView is the list of builds.
+type deploysView struct {
+	admin.Deploys
+	Drained *admin.Drained // the answer about one build, if it was asked for
+	Command string
 }
 
-func scheduleActPage(q *request) (*view, error) {
-	a, err := scheduleForm(q)
-	if err == nil {
-		_, err = q.service.Schedule(q.ctx(), q.path("name"))
+// deploysPage lists the builds. It reads the logs of open runs, so an open page is not drawn again by
+// itself.
+func deploysPage(q *request) (*view, error) {
+	l := &deploysView{Command: q.h.command("deploys")}
+	if build := oneLine(q.query.Get("drained")); build != "" {
+		d, err := q.service.Drained(q.ctx(), build)
+		if err != nil {
+			return nil, err
+		}
+		l.Drained, l.Command = &d, l.Command+" drained "+shell(build)
 	}
-	if err != nil {
+	var err error
+	if l.Deploys, err = q.service.Deploys(q.ctx()); err != nil {
 		return nil, err
 	}
-	return q.asking("schedules", a), nil
-}
-
-func actOnSchedule(q *request) (string, *view, error) {
-	a, err := scheduleForm(q)
-	if err != nil {
-		return "", nil, err
-	}
-	name, at := q.path("name"), q.path("verb")
-	return q.answered("schedules", a, func(form url.Values) (string, error) {
-		act := admin.ScheduleAction{Verb: at, Reason: strings.TrimSpace(form.Get("reason"))}
-		if at == "backfill" {
-			fill := &admin.Backfill{Overlap: form.Get("overlap")}
-			var err error
-			if fill.From, err = admin.ParseTime("from", oneLine(form.Get("from")), q.now); err != nil {
-				return "", err
-			}
-			if fill.To, err = admin.ParseTime("to", oneLine(form.Get("to")), q.now); err != nil {
-				return "", err
-			}
-			act.Fill = fill
-		}
-		to := link(q.h.cfg.Prefix, "schedules", name)
-		if at == "delete" {
-			to = link(q.h.cfg.Prefix, "schedules")
-		}
-		_, err := q.service.ActOnSchedule(q.ctx(), name, act)
-		return to + "?did=schedule-" + at, err
-	})
+	return &view{name: "deploys", Title: "Deployments", Nav: "deploys", Data: l}, nil
 }

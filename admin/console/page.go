@@ -126,10 +126,10 @@ var pages = map[string]page{
 	"/workers":                 workersPage,
 	"/schedules":               schedulesPage,
 	"/schedules/{name}":        schedulePage,
-	"/schedules/{name}/{verb}": scheduleActPage,
-	"/pools/{name}/{verb}":     poolActPage,
+	"/schedules/{name}/{verb}": scheduleForm.page,
+	"/pools/{name}/{verb}":     poolForm.page,
 	"/deploys":                 deploysPage,
-	"/deploys/{name}/{verb}":   deployActPage,
+	"/deploys/{name}/{verb}":   deployForm.page,
 	"/start":                   startPage,
 	"/views/save":              saveViewPage,
 	"/views/delete":            deleteViewPage,
@@ -157,9 +157,9 @@ var forms = map[string]func(q *request) (to string, v *view, err error){
 	"/bulk/{id}/stop":          stopBulk,
 	"/inbox/resume":            resumeHook,
 	"/checks/repair":           repair,
-	"/schedules/{name}/{verb}": actOnSchedule,
-	"/pools/{name}/{verb}":     actOnPool,
-	"/deploys/{name}/{verb}":   actOnDeploy,
+	"/schedules/{name}/{verb}": scheduleForm.submit,
+	"/pools/{name}/{verb}":     poolForm.submit,
+	"/deploys/{name}/{verb}":   deployForm.submit,
 }
 
 func nowhere(*request) (*view, error) {
