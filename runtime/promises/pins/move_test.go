@@ -2,6 +2,7 @@ package pins_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -98,6 +99,24 @@ func TestOPS10_PinnedRunsOfABuildWithoutWorkersMoveToAnotherBuild(t *testing.T) 
 		executedBy(w, runs, "a", "b")
 		executedBy(w, stays, "b", "b")
 		w.Healthy()
+	})
+}
+
+// The error of a run whose build has no workers names the build and the two ways out.
+func TestOPS10_TheErrorOfAnUnservedPinnedRunNamesItsBuild(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		a, _ := build(w, "a"), build(w, "b", flowtest.MovesEvery(time.Hour))
+		serving(w, ordered, "a", "b")
+		run := started(w, a, ordered, 1)[0]
+		a.Stop()
+		advance(w, []*workflow.Run[[]string]{run})
+		w.Eventually("the error names build a", func() bool {
+			short, cancel := context.WithTimeout(w.Ctx, 20*time.Millisecond)
+			defer cancel()
+			_, err := run.Result(short)
+			return errors.Is(err, workflow.ErrRunUnserved) && errors.Is(err, context.DeadlineExceeded) &&
+				flowtest.ContainsAll(err.Error(), "pinned to build a:", `"test.pins.ordered"`, `queue "default"`, "start one", "flowctl deploys retire a")
+		})
 	})
 }
 
