@@ -206,13 +206,17 @@ func TestOPS10_ARetiredBuildFinishesTheRunsThatNoOtherBuildAccepts(t *testing.T)
 
 // The only build that serves a workflow claims its runs although it is retired.
 func TestOPS10_ARetiredBuildServesWhatNoOtherBuildServes(t *testing.T) {
-	w := flowtest.NewMemory(t)
-	a := fits(w, "a")
+	counted := &reads{Store: memstore.New()}
+	w := flowtest.NewWorld(t, counted, workflow.ClientConfig{})
+	a := fits(w, "a", flowtest.As(plainFlow, func(workflow.Context, int) (string, error) { return "a", nil }))
 	serving(w, fitting, "a")
 	runs := started(w, a, fitting, 2)
 	retire(w, "a", "")
-	time.AfterFunc(300*time.Millisecond, func() { advance(w, runs) })
+	seen := counted.fleets.Load()
+	w.Eventually("the worker has checked its routes", func() bool { return counted.fleets.Load() >= seen+3 }) // the first check may have begun before the change
+	advance(w, runs)
 	executedBy(w, runs, "a", "a")
+	flowtest.Result(w, flowtest.Start(w, plainFlow, 0))
 }
 
 // plainFlow has runs that are not pinned.
