@@ -1,14 +1,15 @@
 package invoke
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,19 +52,19 @@ const (
 
 	// declareEvery is the minimum interval between declarations of what the function serves.
 	declareEvery = 10 * time.Minute
+
+	// scanTime bounds the scan for alerts during an announcement.
+	scanTime = 10 * time.Second
 )
 
 // handler executes runs on request.
 type handler struct {
 	Config
-	invoker flow.Invoker
-	code    flow.Prepared
-	clock   store.Clock
-	seen    *seen
-	places  chan struct{} // one value for each run that is executed
-	// alone is locked for reading while a run is executed, and for writing while a run is executed that
-	// may have killed its process repeatedly. So a further death counts only for the run that causes it.
-	alone    sync.RWMutex
+	invoker  flow.Invoker
+	code     flow.Prepared
+	log      *slog.Logger
+	seen     *seen
+	turns    turns
 	declared atomic.Int64 // time of the last declaration in nanoseconds since 1970
 }
 
@@ -95,8 +96,8 @@ func Handler(c *workflow.Client, register func(workflow.Registrar), cfg Config) 
 		return nil, err
 	}
 	return &handler{
-		Config: cfg, invoker: invoker, code: code, clock: c.Store().Clock(), seen: newSeen(seenMost),
-		places: make(chan struct{}, cfg.Concurrency),
+		Config: cfg, invoker: invoker, code: code, log: cmp.Or(cfg.Worker.Logger, (*flow.Client)(c).Engine().Logger()), seen: newSeen(seenMost),
+		turns: turns{most: cfg.Concurrency},
 	}, nil
 }
 
@@ -153,7 +154,9 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (event.RunID, *Er
 		return "", &Error{Code: CodeMethod, Message: "the method is " + r.Method, Fix: "send a POST"}
 	}
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		return "", &Error{Code: CodeContentType, Message: "the content type is not application/json"}
+		return "", &Error{
+			Code: CodeContentType, Message: fmt.Sprintf("the content type is %q", r.Header.Get("Content-Type")), Fix: "send the body with the header Content-Type: application/json",
+		}
 	}
 	at, failed := checkTime(r.Header, time.Now())
 	if failed != nil {
@@ -165,14 +168,14 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (event.RunID, *Er
 	}
 	var a ask
 	if err := json.Unmarshal(body, &a); err != nil {
-		return "", &Error{Code: CodeMalformed, Message: "the body is not an object with a run: " + err.Error()}
+		return "", &Error{Code: CodeMalformed, Message: "the body is not an object with a run: " + err.Error(), Fix: `send {"run": ID}, or {} to announce the function`}
 	}
 	if failed := checkSignature(r.Header, h.Secrets, string(a.Run), body); failed != nil {
 		return "", failed
 	}
 	if a.Run != "" {
 		if _, err := event.ParseRunID(string(a.Run)); err != nil {
-			return "", &Error{Code: CodeMalformed, Message: err.Error()}
+			return "", &Error{Code: CodeMalformed, Message: err.Error(), Fix: "send the ID of a run, not its workflow ID"}
 		}
 	}
 	if !h.seen.add(r.Header.Get(HeaderNonce), at, time.Now()) {
@@ -195,16 +198,16 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Error) {
 		Timeout() bool
 	}](err); ok && timeout.Timeout() {
 		w.Header().Set("Connection", "close")
-		return nil, &Error{Code: CodeTooSlow, Message: fmt.Sprintf("the body has not arrived within %v", bodyTime)}
+		return nil, &Error{Code: CodeTooSlow, Message: fmt.Sprintf("the body has not arrived within %v", bodyTime), Fix: "send the whole body at once"}
 	}
 	if err != nil {
-		return nil, &Error{Code: CodeMalformed, Message: "the body cannot be read: " + err.Error()}
+		return nil, &Error{Code: CodeMalformed, Message: "the body cannot be read: " + err.Error(), Fix: "send the request again"}
 	}
 	return body, nil
 }
 
 func tooLarge() *Error {
-	return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes", bodyMost)}
+	return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes", bodyMost), Fix: "send only the ID of the run"}
 }
 
 // announce returns what the function serves. It first does what a starting worker does.
@@ -214,6 +217,11 @@ func (h *handler) announce(ctx context.Context) (Answer, *Error) {
 			return Answer{}, h.explain(err)
 		}
 		h.declared.Store(now.UnixNano())
+	}
+	ctx, cancel := context.WithTimeout(ctx, scanTime)
+	defer cancel()
+	if err := h.invoker.Scan(ctx); err != nil {
+		h.log.WarnContext(ctx, "the scan for alerts is incomplete and will be repeated", "error", err)
 	}
 	return Answer{
 		Status: StatusAnnounced, Routes: h.code.Routes, Build: h.code.Build, Fingerprint: h.code.Fingerprint, Budget: h.Budget.String(),
@@ -231,16 +239,10 @@ func (h *handler) stopping() bool {
 
 // invoke executes a run.
 func (h *handler) invoke(ctx context.Context, run event.RunID) (Answer, *Error) {
-	select {
-	case h.places <- struct{}{}:
-		defer func() { <-h.places }()
-	default:
-		return Answer{}, &Error{Code: CodeBusy, Message: fmt.Sprintf("the process executes %d runs already", cap(h.places))}
-	}
 	if h.stopping() {
-		return Answer{}, &Error{Code: CodeBusy, Message: "the process is stopping"}
+		return Answer{}, &Error{Code: CodeBusy, Message: "the process is stopping", Fix: "call again: another process answers"}
 	}
-	got, err := h.invoker.Invoke(ctx, flow.Invocation{Run: run, Budget: h.Budget, Lease: h.Lease, Enter: h.enter}, h.Stop)
+	got, err := h.invoker.Invoke(ctx, flow.Invocation{Run: run, Budget: h.Budget, Lease: h.Lease, Enter: h.turns.enter}, h.Stop)
 	waits, isParked := errors.AsType[*flow.NotReadyError](err)
 	switch {
 	case isParked && waits.State == store.StateParked:
@@ -268,16 +270,6 @@ func parked(due time.Time) Answer {
 	return a
 }
 
-// enter waits until the process may execute a run. The caller must call leave afterwards.
-func (h *handler) enter(suspect bool) (leave func()) {
-	if suspect {
-		h.alone.Lock()
-		return h.alone.Unlock
-	}
-	h.alone.RLock()
-	return h.alone.RUnlock
-}
-
 // isPinned reports whether the runs of a route are pinned to a build.
 func isPinned(r store.Route) bool {
 	_, build := event.SplitQueue(r.Queue)
@@ -288,23 +280,26 @@ func isPinned(r store.Route) bool {
 func (h *handler) explain(err error) *Error {
 	e := &Error{Message: err.Error()}
 	route, isRoute := errors.AsType[*flow.RouteError](err)
+	busy, isBusy := errors.AsType[*flow.BusyError](err)
 	switch {
+	case isBusy:
+		return &Error{Code: CodeBusy, Message: busy.Message, Fix: busy.Fix}
 	case errors.Is(err, store.ErrRunNotFound):
-		e.Code = CodeUnknownRun
+		e.Code, e.Fix = CodeUnknownRun, "check the ID, and that the function has the store of the run"
 	case errors.As(err, new(*store.TerminalError)):
-		e.Code = CodeEnded
+		e.Code, e.Fix = CodeEnded, "call no function for a run that has ended"
 	case errors.Is(err, store.ErrOwned):
-		e.Code = CodeOwned
+		e.Code, e.Fix = CodeOwned, "wait: the owner continues the run, or its lease expires"
 	case isRoute && isPinned(route.Route):
 		e.Code, e.Fix = CodeWrongBuild, "send the run to a function of the build to which it is pinned; this one has build "+h.code.Build
 	case isRoute:
 		e.Code, e.Fix = CodeUnserved, "register the workflow, or send the run to a function that serves it"
 	case errors.As(err, new(*flow.NotReadyError)), errors.Is(err, store.ErrNotClaimable):
-		e.Code = CodeNotReady
+		e.Code, e.Fix = CodeNotReady, "call again when the run is ready"
 	case store.Unknown(err), errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrExpired):
-		e.Code = CodeUnavailable
+		e.Code, e.Fix = CodeUnavailable, "check the store, and the network between the function and it"
 	default:
-		e.Code = CodeUnexpected
+		e.Code, e.Fix = CodeUnexpected, "read the log of the function"
 	}
 	return e
 }

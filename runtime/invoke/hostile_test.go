@@ -117,8 +117,8 @@ func TestOPS7_RefusedInvocationsChangeNothing(t *testing.T) {
 			if a.status != c.status || a.code() != c.code {
 				t.Errorf("%s: status %d and error %+v, want %d and %s", name, a.status, a.Error, c.status, c.code)
 			}
-			if a.Error != nil && a.Error.Message == "" {
-				t.Errorf("%s: the error has no message", name)
+			if a.Error != nil && (a.Error.Message == "" || a.Error.Fix == "") {
+				t.Errorf("%s: the error %+v does not name the problem and the fix", name, a.Error)
 			}
 		}
 		if diff := cmp.Diff(before, snapshot(w)); diff != "" {

@@ -39,6 +39,13 @@ func (i invoker) Declare(ctx context.Context) error {
 	return err
 }
 
+func (i invoker) Scan(ctx context.Context) error {
+	if i.alerting == nil {
+		return nil
+	}
+	return i.alerting.Scan(ctx)
+}
+
 func (i invoker) Dispatch(ctx context.Context, d flow.Dispatch) error {
 	w := i.Worker
 	if w.ran.Swap(true) {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
@@ -39,6 +41,9 @@ func (i invoker) Prepare() (flow.Prepared, error) {
 	}
 	p := flow.Prepared{Routes: w.served.routes(), Fingerprint: w.fit, Build: w.build}
 	for _, s := range w.code.StepSpecs() {
+		if event.Reserved(s.Name) {
+			continue // its timeout may be cut to the budget, because its attempts are repeated
+		}
 		if s.Queue == "" || w.served.claims(store.Route{Queue: s.Queue, Workflow: event.StepRun(s.Name)}) {
 			p.Steps = append(p.Steps, s)
 		}
@@ -48,12 +53,45 @@ func (i invoker) Prepare() (flow.Prepared, error) {
 
 func (i invoker) Invoke(ctx context.Context, call flow.Invocation, stop <-chan struct{}) (flow.Invoked, error) {
 	w := i.Worker
-	loaded, err := w.look(ctx, call.Run)
+	before, cancel := untilStop(ctx, stop)
+	defer cancel()
+	loaded, err := w.look(before, call.Run)
+	if err != nil {
+		return flow.Invoked{}, stopped(before, err)
+	}
+	suspect := loaded.Record.Recoveries >= w.quarantineAfter()
+	leave, err := call.Enter(suspect)
 	if err != nil {
 		return flow.Invoked{}, err
 	}
-	defer call.Enter(loaded.Record.Recoveries >= w.quarantineAfter())()
-	return w.forOne(call).execute(ctx, call, loaded, stop)
+	defer leave()
+	got, err := w.forOne(call).execute(ctx, before, call, loaded, suspect, stop)
+	return got, stopped(before, err)
+}
+
+// errStops is the cause of the end of a context of [untilStop].
+var errStops = &flow.BusyError{Message: "the process is stopping", Fix: "call again: another process answers"}
+
+// untilStop returns a context that ends when stop is closed. The requests before a claim use it, so
+// that a slow store does not delay the end of the process.
+func untilStop(ctx context.Context, stop <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-stop:
+			cancel(errStops)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// stopped returns the error of a request that may have failed because the process is stopping.
+func stopped(before context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(before), errStops) {
+		return errStops
+	}
+	return err
 }
 
 // look reads a run and checks that it may be invoked. It changes nothing.
@@ -100,8 +138,8 @@ const (
 	unreadAfter = 500 * time.Millisecond
 )
 
-// execute executes the run of an invocation.
-func (w *Worker) execute(ctx context.Context, call flow.Invocation, loaded *store.Loaded, stop <-chan struct{}) (flow.Invoked, error) {
+// execute executes the run of an invocation. before is a context of [untilStop].
+func (w *Worker) execute(ctx, before context.Context, call flow.Invocation, loaded *store.Loaded, suspect bool, stop <-chan struct{}) (flow.Invoked, error) {
 	began, p := time.Now(), w.partitionOf(call.Run)
 	defer w.setParams()()
 	w.loop.params.Within = call.Budget
@@ -109,13 +147,12 @@ func (w *Worker) execute(ctx context.Context, call flow.Invocation, loaded *stor
 	w.loop.invoked = left
 	w.partition(func(served int) bool { return served == p })
 	l := w.leases[p]
-	if err := l.Open(ctx); err != nil {
+	if err := l.Open(before); err != nil {
 		return flow.Invoked{}, fmt.Errorf("open session: %w", err)
 	}
-	w.loop.unbounded.look(ctx, p)
-	claimed, err := w.store.ClaimRun(ctx, p, l.Current(), event.NewToken(), call.Run)
+	w.loop.unbounded.look(before, p)
+	claimed, err := w.claimOne(ctx, before, l, call.Run, suspect)
 	if err != nil {
-		_ = l.Close(context.WithoutCancel(ctx)) // otherwise its lease expires
 		return flow.Invoked{}, err
 	}
 	if r := &loaded.Record; claimed.N == r.N && claimed.Last == r.Last && !claimed.Unread && len(loaded.Inbox) == 0 {
@@ -124,14 +161,68 @@ func (w *Worker) execute(ctx context.Context, call flow.Invocation, loaded *stor
 	w.startParts()
 	defer w.loop.observers.start(w.gauges)()
 	w.claimer.adopt(l, l.Current(), claimed)
-	w.await(call, stop)
 	// An attempt that was launched late has the time of its timeout, and is abandoned if it ignores it.
-	w.stop(min(left.late(began), runloop.LateMost) + runloop.Slack(call.Budget) + 2*abandonAfter)
+	grace := stopGrace
+	if !w.await(call, stop) {
+		grace = min(left.late(began), runloop.LateMost) + runloop.Slack(call.Budget) + 2*abandonAfter
+	}
+	w.end(grace, stop)
 	return left.result(), nil
 }
 
-// await waits until the run has left, until the budget is exhausted, or until stop is closed.
-func (w *Worker) await(call flow.Invocation, stop <-chan struct{}) {
+// claimOne claims the run of an invocation. The session is closed if that fails. A claim that was sent
+// when the process begins to stop is awaited for a while, because it may have an effect.
+func (w *Worker) claimOne(ctx, before context.Context, l *lease.Lease, run event.RunID, suspect bool) (store.ClaimedRun, error) {
+	claiming, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(before, func() { w.clock.AfterFunc(stopGrace, cancel) })()
+	claimed, err := w.store.ClaimRun(claiming, l.Partition, l.Current(), event.NewToken(), run)
+	if err == nil && claimed.Recoveries >= w.quarantineAfter() && !suspect { // another process has died since the run was read
+		err = &flow.BusyError{Message: "the run has ended another process meanwhile, and must be executed alone", Fix: "call again"}
+		_ = w.store.Release(claiming, run, claimed.Fence) // otherwise closing the session recovers the run
+	}
+	if err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+		defer cancel()
+		_ = l.Close(closing) // otherwise its lease expires
+	}
+	return claimed, err
+}
+
+const (
+	// stopGrace is how long an invocation waits for an attempt, or for a claim, when the process stops.
+	stopGrace = 2 * time.Second
+	// stopMost is how long an invocation lasts after the process has begun to stop. Platforms end a
+	// process 10 s after SIGTERM.
+	stopMost = 7 * time.Second
+)
+
+// end ends an invocation. If the process stops and the store does not answer in time, the run is left
+// to the lease.
+func (w *Worker) end(grace time.Duration, stop <-chan struct{}) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.stop(grace)
+	}()
+	select {
+	case <-ended:
+		return
+	case <-stop:
+	}
+	over := make(chan struct{})
+	defer w.clock.AfterFunc(stopMost, func() { close(over) })()
+	select {
+	case <-ended:
+	case <-over:
+		w.hard.Store(true)
+		w.cutOff()
+	}
+}
+
+// await waits until the run has left, until the budget is exhausted, or until stop is closed. It
+// reports whether stop was closed.
+func (w *Worker) await(call flow.Invocation, stop <-chan struct{}) (stopped bool) {
 	over := make(chan struct{})
 	cancel := w.clock.AfterFunc(call.Budget, func() { close(over) })
 	defer cancel()
@@ -144,11 +235,12 @@ func (w *Worker) await(call flow.Invocation, stop <-chan struct{}) {
 		select {
 		case <-w.runs.freed:
 		case <-over:
-			return
+			return false
 		case <-stop:
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // listen passes on new items of the run, so that a cancel or a message reaches it while its steps are

@@ -17,6 +17,9 @@ type Invoker interface {
 	// Declare creates or updates the schedules that directives declare, writes the catalogue, and
 	// registers the build. It makes one attempt. A process should repeat it every ten minutes.
 	Declare(ctx context.Context) error
+	// Scan creates alerts for the conditions that are not the end of a run. It does nothing if another
+	// process with the same rules has scanned within the last 45 s.
+	Scan(ctx context.Context) error
 	// Invoke executes one run until it leaves, or until the budget of the invocation is exhausted. If
 	// stop is closed, it gives the run back earlier.
 	Invoke(ctx context.Context, i Invocation, stop <-chan struct{}) (Invoked, error)
@@ -29,7 +32,7 @@ type Prepared struct {
 	Routes      []store.Route
 	Fingerprint string
 	Build       string
-	Steps       []*StepSpec // steps that the worker executes, sorted by name
+	Steps       []*StepSpec // steps of users that the worker executes, sorted by name
 }
 
 // Invocation is a request to execute one run.
@@ -40,9 +43,9 @@ type Invocation struct {
 	Budget time.Duration
 	// Lease is the time after which the store considers the invocation dead.
 	Lease time.Duration
-	// Enter waits until the process may execute the run, and returns a function that must be called
+	// Enter admits the run to the process, or returns a *[BusyError]. Its result must be called
 	// afterwards. A suspect run may have killed its process repeatedly, so it must be executed alone.
-	Enter func(suspect bool) (leave func())
+	Enter func(suspect bool) (leave func(), err error)
 }
 
 // Invoked is how an invocation left its run.
@@ -75,6 +78,12 @@ type RouteError struct {
 func (e *RouteError) Error() string {
 	return "workflow " + e.Route.Workflow + " on queue " + e.Route.Queue + " is not served by this function"
 }
+
+// BusyError is the error of an invocation that the process cannot execute at present. Nothing was
+// changed.
+type BusyError struct{ Message, Fix string }
+
+func (e *BusyError) Error() string { return e.Message }
 
 // NotReadyError is the error of an invocation of a run that has nothing to do at present.
 type NotReadyError struct {
