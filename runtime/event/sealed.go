@@ -1,0 +1,146 @@
+package event
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// SealedMark is the first byte of user data that a codec has sealed. Neither JSON nor UTF-8 text can
+// begin with it.
+const SealedMark = 0xF8
+
+// Flags in the second byte of sealed data.
+const (
+	SealedEncrypted  = 1 << 0
+	SealedCompressed = 1 << 1
+	SealedOffloaded  = 1 << 2
+	sealedKnown      = SealedEncrypted | SealedCompressed | SealedOffloaded
+)
+
+// IsSealed reports whether a codec has sealed the data.
+func IsSealed[T ~string | ~[]byte](data T) bool { return len(data) > 0 && data[0] == SealedMark }
+
+// Sealed describes sealed data. No key is required to read it.
+type Sealed struct {
+	Flags byte
+	Key   string // ID of the key; empty: the data are not encrypted
+	Size  int64  // size of the user data in bytes
+}
+
+// ReadSealed returns the description of sealed data. The description consists of the mark, the
+// flags, the size as a varint and, if the data are encrypted, the ID of the key, preceded by its
+// length. Errors match
+// [ErrCorrupt], or are a [*VersionError] for flags of a newer release.
+func ReadSealed(data []byte) (Sealed, error) {
+	if len(data) < 2 || data[0] != SealedMark {
+		return Sealed{}, fmt.Errorf("it does not begin as sealed data: %w", ErrCorrupt)
+	}
+	s := Sealed{Flags: data[1]}
+	if s.Flags&^sealedKnown != 0 {
+		return Sealed{}, &VersionError{Got: WireVersion, Known: WireVersion, Type: int(s.Flags)}
+	}
+	r := reader{b: data[2:]}
+	size := r.uvarint()
+	if s.Flags&SealedEncrypted != 0 {
+		s.Key = string(r.bytes())
+	}
+	if r.bad || size > 1<<62 || s.Key == "" && s.Flags&SealedEncrypted != 0 {
+		return Sealed{}, fmt.Errorf("the description of sealed data is cut short or wrong: %w", ErrCorrupt)
+	}
+	s.Size = int64(size)
+	return s, nil
+}
+
+// SealedError reports that user data are sealed and that the program cannot open them.
+type SealedError struct {
+	Key  string // ID of the key; empty: the data are not encrypted
+	Size int64  // size of the user data in bytes
+}
+
+// Error returns a text that names the key and the fix.
+func (e *SealedError) Error() string {
+	if e.Key == "" {
+		return fmt.Sprintf("sealed, %d B: set ClientConfig.Codec to the codec that has sealed the data", e.Size)
+	}
+	return fmt.Sprintf("sealed, key %s, %d B: set ClientConfig.Codec to a codec with key %s", e.Key, e.Size, e.Key)
+}
+
+// Permanent returns true, because waiting does not help.
+func (e *SealedError) Permanent() bool { return true }
+
+// CheckOpen returns a [*SealedError] if data are sealed, and nil otherwise.
+func CheckOpen(data []byte) error {
+	if !IsSealed(data) {
+		return nil
+	}
+	s, err := ReadSealed(data)
+	if err != nil {
+		return err
+	}
+	return &SealedError{Key: s.Key, Size: s.Size}
+}
+
+// CheckOpen returns a [*SealedError] if user data of the event that code receives are sealed.
+func (e *Event) CheckOpen() error {
+	if err := CheckOpen(e.Payload); err != nil {
+		return err
+	}
+	for f := e.Failure; f != nil; f = f.cause() {
+		if IsSealed(f.Message) {
+			return CheckOpen([]byte(f.Message))
+		}
+	}
+	return nil
+}
+
+func (f *Failure) cause() *Failure {
+	if len(f.Causes) == 0 {
+		return nil
+	}
+	return f.Causes[0]
+}
+
+// sealedField is the name of the only field of the JSON form of sealed data.
+const sealedField = "flowgen.sealed"
+
+// ShownSealed is the JSON form of sealed data for people and for programs that can open them.
+type ShownSealed struct {
+	Key  string `json:"key,omitempty"` // ID of the key; omitted if the data are not encrypted
+	Size int64  `json:"size"`          // size of the user data in bytes
+	Data []byte `json:"data"`          // the sealed data
+}
+
+// Shown returns data that can be shown as JSON: data itself if it is not sealed, and otherwise an
+// object {"flowgen.sealed": …} with a [ShownSealed].
+func Shown(data json.RawMessage) json.RawMessage {
+	if !IsSealed(data) {
+		return data
+	}
+	shown := ShownSealed{Data: data}
+	if s, err := ReadSealed(data); err == nil {
+		shown.Key, shown.Size = s.Key, s.Size
+	}
+	b, _ := json.Marshal(map[string]ShownSealed{sealedField: shown}) // encoding strings and numbers cannot fail
+	return b
+}
+
+// ShownText returns text that can be shown: the text itself if it is not sealed, and otherwise
+// "sealed, key K, N B: DATA" with the sealed data in base64.
+func ShownText(text string) string {
+	if !IsSealed(text) {
+		return text
+	}
+	var b strings.Builder
+	b.WriteString("sealed")
+	if s, err := ReadSealed([]byte(text)); err == nil {
+		if s.Key != "" {
+			b.WriteString(", key " + s.Key)
+		}
+		fmt.Fprintf(&b, ", %d B", s.Size)
+	}
+	b.WriteString(": ")
+	b.WriteString(base64.StdEncoding.EncodeToString([]byte(text)))
+	return b.String()
+}
