@@ -32,7 +32,7 @@ var rules = []rule{
 	{packages: "runtime/event", module: []string{"runtime/internal/refs"}, external: []string{"github.com/oklog/ulid/v2"}, required: true},
 	{packages: "runtime/store", module: []string{"runtime/event", "internal/environ"}, external: none, required: true},
 	// Package codec compresses payloads with zstd.
-	{packages: "runtime/codec", module: []string{"internal/environ"}, external: []string{"github.com/klauspost/compress"}, required: true},
+	{packages: "runtime/codec", module: []string{"runtime/event", "runtime/store", "internal/environ"}, external: []string{"github.com/klauspost/compress"}, required: true},
 	{packages: "runtime/observe", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/protocol", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/notify", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true},
@@ -56,6 +56,8 @@ var rules = []rule{
 	{packages: "runtime/internal/replay", module: []string{"runtime/event", "runtime/internal/..."}, external: []string{"github.com/google/go-cmp"}, required: true},
 	{packages: "runtime/internal/permits", module: []string{"runtime/event", "runtime/store"}, external: none},
 	{packages: "runtime/internal/deploy", module: []string{"runtime/event", "runtime/store"}, external: none},
+	// The store that seals user data is between the store of the user and all packages that use it.
+	{packages: "runtime/internal/sealed", module: []string{"runtime/event", "runtime/store", "runtime/internal/effects", "runtime/internal/flow"}, external: none},
 	{packages: "runtime/internal/pins", module: []string{"runtime/event", "runtime/store", "runtime/internal/deploy"}, external: none},
 	{packages: "runtime/limit", module: []string{"runtime/event", "runtime/store", "runtime/internal/permits"}, external: none, required: true},
 	{packages: "runtime/schedule", module: []string{"runtime/event", "internal/cron"}, external: none, required: true},

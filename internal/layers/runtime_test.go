@@ -59,7 +59,7 @@ func TestSTORE2_RuntimeLinksNoStoreDriverAndNoCgo(t *testing.T) {
 	// Steps in SQL transactions are in a separate package, so that other programs do not link
 	// database/sql. Targets of alerts that receive HTTP requests, health checks, and execution by
 	// functions are in packages for the same reason.
-	apart := []string{"runtime/step/sqlstep", "runtime/alert/webhook", "runtime/health", "runtime/health/systemd", "runtime/invoke"}
+	apart := []string{"runtime/step/sqlstep", "runtime/alert/webhook", "runtime/codec", "runtime/health", "runtime/health/systemd", "runtime/invoke"}
 	roots = slices.DeleteFunc(roots, func(p string) bool {
 		p, _ = local(p)
 		return slices.Contains(apart, p)

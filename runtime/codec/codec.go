@@ -28,7 +28,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // Codec converts payloads to their stored form and back. Its methods may be called concurrently.
@@ -61,13 +64,9 @@ type Config struct {
 
 // Place is where a payload stands. It is authenticated: a payload that was moved to another place
 // cannot be opened.
-type Place struct {
-	Owner string // run, item, record or stream that the payload belongs to
-	Field string // such as "step_completed/7/payload"
-	// Blobs is the prefix of the names of offloaded payloads, such as the ID of a chain. It is not
-	// authenticated. If it is empty, the payload is not offloaded.
-	Blobs string
-}
+type Place = store.Place
+
+var _ store.Codec = (*Codec)(nil)
 
 // New returns a codec. If cfg.Keys has a method Check() error, New returns its error.
 func New(cfg Config) (*Codec, error) {
@@ -126,7 +125,7 @@ func (c *Codec) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error
 	}
 	var room [maxHeader]byte
 	header := appendHeader(room[:0], flags, len(plain), key.ID)
-	if c.blobs != nil && at.Blobs != "" && len(header)+bodySize > c.offloadAbove {
+	if c.blobs != nil && at.Blobs != nil && len(header)+bodySize > c.offloadAbove {
 		flags |= offloaded
 		header[1] = flags
 	}
@@ -150,7 +149,10 @@ func (c *Codec) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error
 // offload stores the body as a blob and returns the form that refers to it.
 func (c *Codec) offload(ctx context.Context, at Place, header, body []byte) ([]byte, error) {
 	hash := sha256.Sum256(body)
-	name := blobName(at, hash[:])
+	name, err := blobName(ctx, at, hash[:])
+	if err != nil {
+		return nil, err
+	}
 	if err := c.blobs.Put(ctx, name, body); err != nil {
 		return nil, &BlobError{Name: name, Err: err}
 	}
@@ -207,22 +209,57 @@ func (c *Codec) Open(ctx context.Context, at Place, stored []byte) ([]byte, erro
 
 // load returns the blob of an offloaded payload.
 func (c *Codec) load(ctx context.Context, at Place, s *sealed) ([]byte, error) {
-	name := blobName(at, s.hash)
+	name, err := blobName(ctx, at, s.hash)
+	if err != nil {
+		return nil, err
+	}
 	if c.blobs == nil {
-		return nil, &BlobError{Name: name, Err: errors.New("the codec has no blob store")}
+		return nil, &BlobError{Name: name, Err: errNoBlobs}
 	}
 	data, err := c.blobs.Get(ctx, name)
 	if err != nil {
 		return nil, &BlobError{Name: name, Err: err}
 	}
 	if hash := sha256.Sum256(data); uint64(len(data)) != s.blobSize || string(hash[:]) != string(s.hash) {
-		return nil, &BlobError{Name: name, Err: fmt.Errorf("its %d bytes are not the %d bytes that were stored", len(data), s.blobSize)}
+		return nil, &BlobError{Name: name, Err: fmt.Errorf("%w: its %d bytes are not the %d bytes that were stored", errBlobAltered, len(data), s.blobSize)}
 	}
 	return data, nil
 }
 
-func blobName(at Place, hash []byte) string {
-	return strings.TrimPrefix(at.Blobs+"/"+hex.EncodeToString(hash), "/")
+var (
+	errBlobAltered = errors.New("the blob was altered")
+	errNoBlobs     = errors.New("the codec has no blob store")
+)
+
+func blobName(ctx context.Context, at Place, hash []byte) (string, error) {
+	name := hex.EncodeToString(hash)
+	if at.Blobs == nil {
+		return name, nil
+	}
+	prefix, err := at.Blobs(ctx)
+	if err != nil {
+		return "", fmt.Errorf("blob %s: %w", name, err)
+	}
+	return prefix + "/" + name, nil
+}
+
+// Keys returns the sorted IDs of the keys, if the provider has a method IDs() []string, and otherwise
+// the ID of the active key. Workers with different keys try a run that cannot be opened independently
+// of each other.
+func (c *Codec) Keys() string {
+	if known, ok := c.keys.(interface{ IDs() []string }); ok {
+		ids := known.IDs()
+		slices.Sort(ids)
+		return strings.Join(ids, " ")
+	}
+	if c.keys == nil {
+		return ""
+	}
+	key, err := c.keys.Active(context.Background())
+	if err != nil {
+		return "none"
+	}
+	return key.ID
 }
 
 // active returns the key that seals payloads.

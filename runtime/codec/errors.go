@@ -1,6 +1,9 @@
 package codec
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // KeyError reports that a key is missing or that the provider of keys failed. The payload can be
 // opened when the provider returns the key again.
@@ -20,19 +23,8 @@ func (e *KeyError) Error() string {
 // Unwrap returns the cause.
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// SealedError reports a sealed payload in a program that has no codec.
-type SealedError struct {
-	Key  string // ID of the key; empty if the payload is not encrypted
-	What string // the payload, such as "input of run 01J…"
-}
-
-// Error contains the payload, the ID of the key and the fix.
-func (e *SealedError) Error() string {
-	if e.Key == "" {
-		return fmt.Sprintf("%s is sealed, and this program has no codec: configure one", e.What)
-	}
-	return fmt.Sprintf("%s is sealed with key %s, and this program has no codec: configure one with this key", e.What, e.Key)
-}
+// Permanent returns true if the provider does not have the key, and false if the provider failed.
+func (e *KeyError) Permanent() bool { return errors.Is(e.Err, ErrKeyNotFound) }
 
 // DamagedError reports a sealed payload that cannot be opened: it was truncated, altered or moved
 // from another place, or the secret of its key is a different one.
@@ -46,6 +38,9 @@ type DamagedError struct {
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("open payload%s: %s: restore it from a backup%s", at(e.Place), e.Reason, orKey(e.Key))
 }
+
+// Permanent returns true.
+func (e *DamagedError) Permanent() bool { return true }
 
 func orKey(id string) string {
 	if id == "" {
@@ -72,6 +67,9 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("open payload%s: it has flags %#x, which this release does not have: use a newer release of flowgen", at(e.Place), e.Flags)
 }
 
+// Permanent returns true.
+func (e *VersionError) Permanent() bool { return true }
+
 // SizeError reports a payload that is larger than [Config.MaxSize].
 type SizeError struct {
 	Place     Place
@@ -82,6 +80,9 @@ type SizeError struct {
 func (e *SizeError) Error() string {
 	return fmt.Sprintf("payload%s has %d bytes, the codec permits %d: make it smaller, or increase MaxSize", at(e.Place), e.Size, e.Max)
 }
+
+// Permanent returns true.
+func (e *SizeError) Permanent() bool { return true }
 
 // BlobError reports that an offloaded payload could not be stored or loaded: the blob is missing or
 // altered, or the blob store failed.
@@ -97,3 +98,8 @@ func (e *BlobError) Error() string {
 
 // Unwrap returns the cause. It matches [ErrBlobNotFound] if the blob is missing.
 func (e *BlobError) Unwrap() error { return e.Err }
+
+// Permanent returns true if the blob is missing or altered, and false if the blob store failed.
+func (e *BlobError) Permanent() bool {
+	return errors.Is(e.Err, ErrBlobNotFound) || errors.Is(e.Err, errBlobAltered) || errors.Is(e.Err, errNoBlobs)
+}

@@ -114,6 +114,15 @@ func (l keyList) Key(_ context.Context, id string) (Key, error) {
 	return Key{}, ErrKeyNotFound
 }
 
+// IDs returns the IDs of the keys.
+func (l keyList) IDs() []string {
+	ids := make([]string, len(l))
+	for i := range l {
+		ids[i] = l[i].ID
+	}
+	return ids
+}
+
 // Check returns an error if a key is invalid or an ID occurs twice.
 func (l keyList) Check() error {
 	seen := map[string]bool{}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
-	"github.com/flowgen/flowgen/runtime/internal/pins"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -91,13 +90,8 @@ func (u *unserved) tellUnserved(r *store.Record) {
 	if _, known := u.told.LoadOrStore(r.Route, true); known {
 		return
 	}
-	about := []any{"run", r.Run, "workflow", r.Route.Workflow, "queue", queueOf(r.Route), "for", waited.Round(time.Second)}
-	fix := "start a worker that registers the workflow or step and serves the queue, or cancel the run"
-	if _, build := pins.Plain(r.Route); build != "" {
-		about = append(about, "build", build)
-		fix = "start a worker of the build, or move its runs to another build with \"flowctl deploys retire " + build + "\""
-	}
-	u.log.Warn("a run waits for a worker, but no worker serves it", append(about, "fix", fix)...)
+	u.log.Warn("a run waits for a worker, but no worker serves it", "run", r.Run, "workflow", r.Route.Workflow, "queue", queueOf(r.Route),
+		"for", waited.Round(time.Second), "fix", "start a worker that registers the workflow or step and serves the queue, or cancel the run")
 }
 
 // over reports whether an unserved run must end.

@@ -22,6 +22,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/permits"
 	"github.com/flowgen/flowgen/runtime/internal/rates"
 	"github.com/flowgen/flowgen/runtime/internal/runloop"
+	"github.com/flowgen/flowgen/runtime/internal/sealed"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/alerting"
 	"github.com/flowgen/flowgen/runtime/worker/internal/lease"
@@ -199,7 +200,7 @@ func (w *Worker) prepare() error {
 	w.apply(w.code.Kit())
 	w.code.Seal()
 	if w.fit == "" {
-		w.fit = flow.Fingerprint(w.code, w.cfg.Build)
+		w.fit = flow.Fingerprint(w.code, w.cfg.Build, sealed.Keys(w.store))
 		w.build = flow.BuildOf(w.fit)
 	}
 	w.setRoutes()

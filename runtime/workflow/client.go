@@ -21,6 +21,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/localstart"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/internal/pins"
+	"github.com/flowgen/flowgen/runtime/internal/sealed"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -44,6 +45,9 @@ type ClientConfig struct {
 	// Interceptors wrap the starts, messages, payloads of hooks and questions that the client sends.
 	// Each must be a [ClientInterceptor]. The first one is the outermost.
 	Interceptors []Interceptor
+	// Codec converts all user data before the store keeps them: see package codec. Nil keeps them as
+	// JSON. All programs that use a store should have the same codec.
+	Codec store.Codec
 }
 
 // ClientConfigFromEnv returns the configuration in the FLOWGEN_CLIENT_* environment variables, which
@@ -78,10 +82,18 @@ type client struct {
 }
 
 // NewClient returns a client for the store. The caller must close the client before the store.
-// NewClient panics if an element of Interceptors is no [ClientInterceptor].
+// NewClient panics if an element of Interceptors is no [ClientInterceptor], or if a Codec is set and
+// the store lacks an optional interface that contains user data.
 func NewClient(s store.Store, cfg ClientConfig) *Client {
 	if s == nil {
 		panic("workflow: NewClient: the store is nil: open one, for example sqlitestore.Open(\"flows.db\")")
+	}
+	if cfg.Codec != nil {
+		with, err := sealed.New(s, cfg.Codec)
+		if err != nil {
+			panic("workflow: NewClient: " + err.Error())
+		}
+		s = with
 	}
 	logger := cmp.Or(cfg.Logger, slog.Default())
 	c := &client{store: s, logger: logger, outage: outage.New(logger, slog.String("by", "client"), 4*persistMost)}
@@ -110,8 +122,8 @@ func (c *client) Check() error {
 	return nil
 }
 
-// Store returns the store of the client. Packages such as fsck use it to read the whole store. The
-// caller must not close the store, because the client does not own it.
+// Store returns the store of the client. Packages such as fsck use it to read the whole store. If the
+// client has a codec, the store seals and opens user data. The caller must not close the store, because the client does not own it.
 func (c *Client) Store() store.Store { return c.inner().store }
 
 // Run returns a handle of the run with this ID. It makes no request. If the run does not exist, the

@@ -197,8 +197,15 @@ var executableSum = sync.OnceValue(func() []byte {
 // Fingerprint identifies the code of a worker, so that a run that one worker has blocked is retried
 // by workers with other fingerprints. build is the name of the build from the configuration of the
 // worker. If it is empty, the build is the Revision of the program, or otherwise a hash of the
-// program. BuildOf returns the build.
-func Fingerprint(r *Registry, build string) string {
+// program. BuildOf returns the build. keys identifies the keys of the codec of the worker, because a
+// run that cannot be opened with them is retried by workers with other keys. It does not change the
+// build.
+func Fingerprint(r *Registry, build, keys string) string {
+	if keys != "" {
+		code := Fingerprint(r, build, "")
+		sum := sha256.Sum256([]byte(code + "\n" + keys))
+		return BuildOf(code) + buildEnd + hex.EncodeToString(sum[:12])
+	}
 	h := sha256.New()
 	h.Write(executableSum())
 	for _, line := range r.Code() {

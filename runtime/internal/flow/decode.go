@@ -27,7 +27,10 @@ func Decode(what string, data []byte, into any) (err error) {
 	if len(data) == 0 {
 		return nil
 	}
-	if err = unmarshal(data, into); err == nil {
+	if err = event.CheckOpen(data); err == nil {
+		err = unmarshal(data, into)
+	}
+	if err == nil {
 		err = checkRead(data)
 	}
 	if err != nil {

@@ -56,7 +56,7 @@ func (f *Fleet) live(name string, bindings func(die func()) []Binding) bool {
 	}
 	cfg := f.cfg
 	cfg.Name, cfg.NoLocalStart, cfg.BaseContext = name, true, func() context.Context { return ctx }
-	w := worker.New(workflow.NewClient(st, workflow.ClientConfig{Logger: f.w.logger(slog.LevelInfo, st.ledger)}), cfg)
+	w := worker.New(workflow.NewClient(st, workflow.ClientConfig{Logger: f.w.logger(slog.LevelInfo, st.ledger), Codec: testCodec(nil)}), cfg)
 	die := func() {
 		dead.Store(true)
 		kitOf(w).Kill()

@@ -68,6 +68,7 @@ func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	w := &World{T: t, Ctx: ctx, Store: st, Logs: logs, Near: *Near, ledger: newLedger(&Seen[string]{})}
 	cfg.Logger = w.logger(slog.LevelDebug, w.ledger)
+	cfg.Codec = testCodec(cfg.Codec)
 	w.Client = workflow.NewClient(&Between{Store: st, ledger: w.ledger}, cfg)
 	t.Cleanup(func() {
 		for _, text := range w.ledger.found.Get() {

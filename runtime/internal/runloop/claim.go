@@ -65,6 +65,11 @@ func (s *State) decode(frames [][]byte) ([]event.Event, error) {
 		if f.Prev != prev {
 			return nil, fmt.Errorf("frame %d of the log of run %s does not continue the frame before it: %w", i+1, s.id, event.ErrCorrupt)
 		}
+		for j := range f.Events {
+			if err := f.Events[j].CheckOpen(); err != nil {
+				return nil, fmt.Errorf("event %d of run %s: %w", f.Events[j].Seq, s.id, err)
+			}
+		}
 		prev = f.CommitID
 		events = append(events, f.Events...)
 		s.addFrame(len(b), f.Events)

@@ -106,6 +106,9 @@ func (s *State) applyNext() (more bool, err error) {
 	}
 	s.pending = s.pending[1:]
 	e, err := event.DecodeItem(item.Body)
+	if err == nil {
+		err = e.CheckOpen()
+	}
 	if err != nil && !ended {
 		return false, fmt.Errorf("item %s in the inbox of run %s: %w", item.ID, s.id, err)
 	}

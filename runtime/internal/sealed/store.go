@@ -1,0 +1,340 @@
+// Package sealed implements a store that keeps all user data sealed by a codec. It is the only place
+// where user data are converted between the form that programs use and the form that stores keep.
+//
+// Everything above this store, including replay, sees open data. Everything below it, including the
+// checks, repairs and exports of a store, sees sealed data and needs no key. Operations that concern
+// no user data pass through. Programs find the optional interfaces of the underlying store with
+// [store.As].
+//
+// The place of data is authenticated, so that data cannot be moved from one run or field to another.
+// The owner of the data in a frame is the run. Therefore a rerun, which copies events of another run,
+// requires the keys. The owner of the data of an item is the item, because an item moves from the
+// outbox of its sender to the inbox of its receiver, and from there to a run that continues the
+// receiver. The worker that delivers an outbox record does so without opening it. The owner of a chunk
+// of a stream is the chain.
+package sealed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+// Store is a store that seals user data before they reach the underlying store.
+type Store struct {
+	store.Store
+	codec  store.Codec
+	chains *chains
+	// show makes reads return data that cannot be opened in their sealed form, instead of an error.
+	show bool
+}
+
+var (
+	_ store.Store         = (*Store)(nil)
+	_ store.Seizer        = (*Store)(nil)
+	_ store.StepDataStore = (*Store)(nil)
+	_ store.Entries       = (*Store)(nil)
+)
+
+// New returns a store that seals the user data of s with the codec. It returns an error if s does
+// not implement the optional interfaces that contain user data.
+func New(s store.Store, codec store.Codec) (*Store, error) {
+	if _, ok := store.As[store.Seizer](s); !ok {
+		return nil, fmt.Errorf("a codec requires a store that is a store.Seizer, and %T is not", s)
+	}
+	if _, ok := store.As[store.StepDataStore](s); !ok {
+		return nil, fmt.Errorf("a codec requires a store that is a store.StepDataStore, and %T is not", s)
+	}
+	if _, ok := store.As[store.Entries](s); !ok {
+		return nil, fmt.Errorf("a codec requires a store that is a store.Entries, and %T is not", s)
+	}
+	return &Store{Store: s, codec: codec, chains: &chains{}}, nil
+}
+
+// Showing returns a store whose reads return data that cannot be opened in their sealed form. Tools
+// that show data to people use it. It returns s itself if s seals no data.
+func Showing(s store.Store) store.Store {
+	if inner, ok := s.(*Store); ok {
+		showing := *inner
+		showing.show = true
+		return &showing
+	}
+	return s
+}
+
+// Raw returns the store that keeps the sealed data. It returns s itself if s seals no data.
+func Raw(s store.Store) store.Store {
+	if inner, ok := s.(*Store); ok {
+		return inner.Store
+	}
+	return s
+}
+
+// Keys returns the identification of the keys of a store, or "" if the store seals no data.
+func Keys(s store.Store) string {
+	if inner, ok := store.As[*Store](s); ok {
+		return inner.codec.Keys()
+	}
+	return ""
+}
+
+// Unwrap returns the underlying store.
+func (s *Store) Unwrap() store.Store { return s.Store }
+
+// Create seals the first frames and items of new runs.
+func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
+	return each(runs, func(c *store.Create) error { return s.create(ctx, c, s.blobsOf(c.Run)) },
+		func(runs []store.Create) ([]store.Created, error) { return s.Store.Create(ctx, runs) },
+		func(err error) store.Created { return store.Created{Err: err} }, nil)
+}
+
+func (s *Store) create(ctx context.Context, c *store.Create, at blobs) (err error) {
+	if c.Collect != nil {
+		at = nil // the start may join a run of another chain
+	}
+	if c.Frame, err = s.frame(ctx, c.Frame, c.Run, at, true); err != nil {
+		return err
+	}
+	items := make([]store.Item, len(c.Items))
+	for i := range c.Items {
+		if items[i], err = s.item(ctx, c.Items[i], at, true); err != nil {
+			return err
+		}
+	}
+	c.Items = items
+	c.Cancel, err = s.item(ctx, c.Cancel, nil, true)
+	return err
+}
+
+// Commit seals the frame, the outbox records and the chunks of each commit.
+func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
+	return each(commits, func(c *store.Commit) error { return s.commit(ctx, c) },
+		func(commits []store.Commit) ([]store.Committed, error) { return s.Store.Commit(ctx, commits) },
+		func(err error) store.Committed { return store.Committed{Err: err} },
+		func(a *store.Committed) { s.openCommitted(ctx, a) })
+}
+
+func (s *Store) commit(ctx context.Context, c *store.Commit) (err error) {
+	if c.FailureGroup != nil {
+		if c.FailureGroup, err = s.group(ctx, c); err != nil {
+			return err
+		}
+	}
+	if len(c.Publish) > 0 {
+		if c.Publish, err = s.chunks(ctx, c.Run, c.Publish); err != nil {
+			return err
+		}
+	}
+	if c.Frame, err = s.frame(ctx, c.Frame, c.Run, s.blobsOf(c.Run), false); err != nil {
+		return err
+	}
+	c.Send = slices.Clone(c.Send)
+	for i := range c.Send {
+		if c.Send[i], err = s.send(ctx, c.Send[i]); err != nil {
+			return err
+		}
+	}
+	if c.Continue != nil {
+		next := *c.Continue
+		err = s.create(ctx, &next, s.blobsOf(c.Run))
+		c.Continue = &next
+	}
+	return err
+}
+
+// openCommitted opens the logs of the runs that a commit has claimed. Outbox records stay sealed.
+func (s *Store) openCommitted(ctx context.Context, a *store.Committed) {
+	for i := range a.Next.Runs {
+		s.openClaimed(ctx, &a.Next.Runs[i])
+	}
+}
+
+// Claim opens the logs of the claimed runs.
+func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	claimed, err := s.Store.Claim(ctx, c)
+	for i := range claimed.Runs {
+		s.openClaimed(ctx, &claimed.Runs[i])
+	}
+	return claimed, err
+}
+
+// ClaimRun opens the log of the claimed run.
+func (s *Store) ClaimRun(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID) (store.ClaimedRun, error) {
+	claimed, err := s.Store.ClaimRun(ctx, partition, session, token, run)
+	s.openClaimed(ctx, &claimed)
+	return claimed, err
+}
+
+// Seize opens the log of the run.
+func (s *Store) Seize(ctx context.Context, partition int, session store.SessionID, token event.Token, run event.RunID, owned bool) (store.ClaimedRun, error) {
+	seizer, _ := store.As[store.Seizer](s.Store)
+	claimed, err := seizer.Seize(ctx, partition, session, token, run, owned)
+	s.openClaimed(ctx, &claimed)
+	return claimed, err
+}
+
+func (s *Store) openClaimed(ctx context.Context, c *store.ClaimedRun) {
+	if c.Loaded != nil {
+		s.openLoaded(ctx, c.Run, c.Loaded)
+	}
+}
+
+// Load opens the logs and inboxes of the runs.
+func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
+	loaded, err := s.Store.Load(ctx, runs)
+	for i := range loaded {
+		if loaded[i].Err == nil {
+			s.chains.put(runs[i].Run, loaded[i].Record.Chain)
+			s.openLoaded(ctx, runs[i].Run, &loaded[i])
+		}
+	}
+	return loaded, err
+}
+
+// openLoaded opens the data of a run. If data cannot be opened, it sets the error of the run.
+func (s *Store) openLoaded(ctx context.Context, run event.RunID, l *store.Loaded) {
+	var err error
+	l.Frames, l.Inbox = slices.Clone(l.Frames), slices.Clone(l.Inbox) // the store may keep the slices
+	for i := range l.Frames {
+		if l.Frames[i], err = s.openFrame(ctx, l.Frames[i], run); err != nil {
+			*l = store.Loaded{Err: fmt.Errorf("frame %d of run %s: %w", i+1, run, err)}
+			return
+		}
+	}
+	for i := range l.Inbox {
+		if l.Inbox[i].Body, err = s.openItem(ctx, l.Inbox[i], run); err != nil {
+			*l = store.Loaded{Err: fmt.Errorf("item %s for run %s: %w", l.Inbox[i].ID, run, err)}
+			return
+		}
+	}
+}
+
+// Deliver seals the item.
+func (s *Store) Deliver(ctx context.Context, d store.Deliver) (_ event.RunID, err error) {
+	if d.Item, err = s.item(ctx, d.Item, s.blobsOf(d.Run), true); err != nil {
+		return "", err
+	}
+	return s.Store.Deliver(ctx, d)
+}
+
+// Mark seals the items of the marks.
+func (s *Store) Mark(ctx context.Context, partition int, marks []store.Mark) error {
+	marks = slices.Clone(marks)
+	for i := range marks {
+		if marks[i].Refusal != nil {
+			refusal, err := s.item(ctx, *marks[i].Refusal, s.blobsOf(marks[i].From), true)
+			if err != nil {
+				return err
+			}
+			marks[i].Refusal = &refusal
+		}
+	}
+	return s.Store.Mark(ctx, partition, marks)
+}
+
+// Publish seals the chunks.
+func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence, chunks []store.Publication) error {
+	chunks, err := s.chunks(ctx, run, chunks)
+	if err != nil {
+		return err
+	}
+	return s.Store.Publish(ctx, run, fence, chunks)
+}
+
+// ReadStream opens the chunks.
+func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.StreamPage, error) {
+	page, err := s.Store.ReadStream(ctx, r)
+	if err != nil || len(page.Chunks) == 0 {
+		return page, err
+	}
+	chain, err := s.chain(ctx, r.Run)
+	if err != nil {
+		return store.StreamPage{}, err
+	}
+	for i := range page.Chunks {
+		if page.Chunks[i].Body, err = s.open(ctx, s.chunk(r.Run, chain, r.Stream), page.Chunks[i].Body); err != nil {
+			return store.StreamPage{}, fmt.Errorf("stream %q of run %s: %w", r.Stream, r.Run, err)
+		}
+	}
+	return page, nil
+}
+
+// open opens data, or returns them sealed if the store shows sealed data.
+func (s *Store) open(ctx context.Context, at store.Place, data []byte) ([]byte, error) {
+	plain, err := s.codec.Open(ctx, at, data)
+	if err != nil && s.show {
+		return data, nil
+	}
+	return plain, err
+}
+
+func stepData(run event.RunID, key string) store.Place {
+	return store.Place{Owner: string(run), Field: "step/" + key}
+}
+
+// SetStepData seals the body.
+func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) (err error) {
+	keeper, _ := store.As[store.StepDataStore](s.Store)
+	if len(body) > 0 && key != flow.BlockedKey { // the reason why a run is blocked may be a missing key
+		if body, err = s.codec.Seal(ctx, stepData(run, key), body); err != nil {
+			return err
+		}
+	}
+	return keeper.SetStepData(ctx, run, fence, key, body, progress)
+}
+
+// StepData opens the data of the steps of a run.
+func (s *Store) StepData(ctx context.Context, run event.RunID) (map[string][]byte, error) {
+	keeper, _ := store.As[store.StepDataStore](s.Store)
+	data, err := keeper.StepData(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	for key, body := range data {
+		if data[key], err = s.open(ctx, stepData(run, key), body); err != nil {
+			return nil, fmt.Errorf("data of step %s of run %s: %w", key, run, err)
+		}
+	}
+	return data, nil
+}
+
+// entrySealed reports whether the values of entries of a space contain user data: the reasons of
+// requests.
+func entrySealed(space string) bool { return space == store.JournalSpace }
+
+func entryPlace(space, key string) store.Place { return store.Place{Owner: space, Field: key} }
+
+// WriteEntry seals the value if its space contains user data. The entries of these spaces are never
+// written on the condition of their old values.
+func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) (err error) {
+	entries, _ := store.As[store.Entries](s.Store)
+	if entrySealed(w.Space) && len(w.Value) > 0 && !w.Match {
+		if w.Value, err = s.codec.Seal(ctx, entryPlace(w.Space, w.Key), w.Value); err != nil {
+			return err
+		}
+	}
+	return entries.WriteEntry(ctx, w)
+}
+
+// Entries opens the values.
+func (s *Store) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
+	entries, _ := store.As[store.Entries](s.Store)
+	found, err := entries.Entries(ctx, q)
+	for i := range found {
+		if !event.IsSealed(found[i].Value) {
+			continue
+		}
+		value, failed := s.codec.Open(ctx, entryPlace(found[i].Space, found[i].Key), found[i].Value)
+		if failed != nil && !s.show {
+			return nil, fmt.Errorf("entry %q of %s: %w", found[i].Key, found[i].Space, failed)
+		}
+		if failed == nil {
+			found[i].Value = value
+		}
+	}
+	return found, err
+}
