@@ -33,6 +33,7 @@ var rules = []rule{
 	{packages: "runtime/store", module: []string{"runtime/event", "internal/environ"}, external: none, required: true},
 	// Package codec compresses payloads with zstd.
 	{packages: "runtime/codec", module: []string{"runtime/event", "runtime/store", "internal/environ"}, external: []string{"github.com/klauspost/compress"}, required: true},
+	{packages: "runtime/codec/codectest", module: []string{"runtime/codec"}, external: none, required: true, helper: true},
 	{packages: "runtime/observe", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/protocol", module: []string{"runtime/event", "runtime/store"}, external: none, required: true},
 	{packages: "runtime/store/notify", module: []string{"runtime/event", "runtime/store", "runtime/store/protocol"}, external: none, required: true},
@@ -92,6 +93,11 @@ var rules = []rule{
 	}, required: true},
 
 	{packages: "lambdaflow", module: none, external: []string{"github.com/aws/aws-lambda-go"}, required: true},
+
+	{packages: "cloudblobs", module: []string{"runtime/codec"}, external: []string{
+		"github.com/aws/aws-sdk-go-v2/service/s3", "gocloud.dev", "golang.org/x/sync",
+	}, required: true},
+	{packages: "cloudblobs/servers", helper: true, required: true},
 
 	{packages: "flowcheck/...", module: []string{"flowcheck/...", "internal/..."}},
 	// The generator and the runtime compute the ticks of schedules with package cron.
