@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/protocol"
 	"github.com/flowgen/flowgen/sqlitestore/internal/db"
 )
 
@@ -177,4 +178,63 @@ func (c *conn) inspectCollecting(snap *store.Snapshot) error {
 		snap.Collecting[r.ColumnText(0)] = db.UnpackRun(r, 1)
 		return nil
 	})
+}
+
+var (
+	_ store.Importer          = (*Store)(nil)
+	_ protocol.ImportTx[*run] = (*tx)(nil)
+)
+
+// Import adds a run that has ended in another store, in one transaction.
+func (s *Store) Import(ctx context.Context, m store.Import) (bool, error) {
+	if err := m.Check(); err != nil {
+		return false, err
+	}
+	size := 0
+	for _, frame := range m.Frames {
+		size += len(frame)
+	}
+	fresh, err := performOn(ctx, s, m.Record.Run, size, func(t *tx) (bool, error) { return t.importRun(&m) })
+	if err != nil {
+		return false, fmt.Errorf("import run %s: %w", m.Record.Run, err)
+	}
+	return fresh, nil
+}
+
+func (t *tx) importRun(m *store.Import) (bool, error) {
+	r, fresh, err := t.op.Import(t, m)
+	if err == nil && fresh {
+		err = t.addAudit(r, store.ReasonImported, m.By)
+	}
+	if err != nil {
+		return false, err
+	}
+	return fresh, t.announce()
+}
+
+// InsertPast stores a run that was created at the given time.
+func (t *tx) InsertPast(c *store.Create, chain event.RunID, created int64) (*run, error) {
+	w, err := t.lookUp(c.WorkflowID)
+	if err != nil {
+		return nil, err
+	}
+	t.named = namedID{}
+	r, err := t.insert(c, w, chain, "", created)
+	if err != nil {
+		return nil, err
+	}
+	return r, t.insertRow(r)
+}
+
+// SetChain records the next run of r and the latest run of its chain.
+func (t *tx) SetChain(r *run, next, latest event.RunID) error {
+	if next != "" {
+		if err := t.exec(`UPDATE runs SET next = ? WHERE key = +?`, next, r.key); err != nil {
+			return err
+		}
+	}
+	if latest == "" {
+		return nil
+	}
+	return t.exec(`UPDATE runs SET tip = ? WHERE id = +?`, latest, r.chain)
 }

@@ -46,6 +46,7 @@ var (
 	_ store.Lister        = (*Store)(nil)
 	_ store.Auditor       = (*Store)(nil)
 	_ store.Inspector     = (*Store)(nil)
+	_ store.StreamLister  = (*Store)(nil)
 	_ store.StepDataStore = (*Store)(nil)
 	_ store.Purger        = (*Store)(nil)
 	_ store.Rebuilder     = (*Store)(nil)

@@ -270,3 +270,25 @@ func (f *survey) readStreams(c *conn, topics []streamTopic) error {
 	}
 	return nil
 }
+
+// StreamNames returns the names of the streams of a run's chain.
+func (s *Store) StreamNames(ctx context.Context, run event.RunID) (names []string, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		names = nil
+		chain, _, err := c.standing(run, "")
+		if err == nil && chain == "" {
+			err = store.ErrRunNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return c.query(`SELECT name FROM streams WHERE chain = +? ORDER BY name`, func(r row) error {
+			names = append(names, string(blob(r, 0)))
+			return nil
+		}, chain)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list streams of run %s: %w", run, ofRun(run, 0, err))
+	}
+	return names, nil
+}
