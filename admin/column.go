@@ -163,7 +163,7 @@ var PoolColumns = []Column[Pool]{
 	{Name: "key", Title: "Key", Kind: KindCode, Value: func(p *Pool, _ time.Time) any { return p.Key }},
 	{Name: "inUse", Title: "In use", Kind: KindNumber, Value: func(p *Pool, _ time.Time) any { return p.InUse }},
 	{Name: "atOnce", Title: "Limit", Kind: KindNumber, Width: WidthTable, Value: func(p *Pool, _ time.Time) any { return p.atOnce() }},
-	{Name: "rate", Title: "Rate", Width: WidthTable, Value: func(p *Pool, _ time.Time) any { return p.rate() }},
+	{Name: "rate", Title: "Rate", Kind: KindNumber, Width: WidthTable, Value: func(p *Pool, _ time.Time) any { return p.rate() }},
 	{Name: "allows", Title: "Allows", Width: WidthPage},
 	{Name: "waits", Title: "Waits", Kind: KindNumber, Value: func(p *Pool, _ time.Time) any { return p.Waits }},
 	{Name: "next", Title: "Next", Kind: KindTime, Width: WidthTable, Value: func(p *Pool, _ time.Time) any { return p.Next }},
@@ -365,7 +365,7 @@ var BulkColumns = []Column[Bulk]{
 	{Name: "refused", Title: "Refused", Kind: KindNumber, Width: WidthWide, Value: func(b *Bulk, _ time.Time) any { return b.Refused }},
 	{Name: "skipped", Title: "Skipped", Kind: KindNumber, Width: WidthTable, Value: func(b *Bulk, _ time.Time) any { return b.Skipped }},
 	{Name: "remaining", Title: "Remain", Kind: KindNumber, Width: WidthTable, Value: func(b *Bulk, _ time.Time) any { return b.Left }},
-	{Name: "rate", Title: "Rate", Width: WidthTable, Value: func(b *Bulk, _ time.Time) any { return fmt.Sprintf("%g/s of %d/s", b.Speed, b.Rate) }},
+	{Name: "rate", Title: "Rate", Kind: KindNumber, Width: WidthTable, Value: func(b *Bulk, _ time.Time) any { return fmt.Sprintf("%g/s of %d/s", b.Speed, b.Rate) }},
 }
 
 // JournalColumns are the columns of lists of entries of the journal.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -389,7 +390,7 @@ func topFiguresOf(ctx context.Context, s service, f admin.Filter) (got topFigure
 // printTop prints the figures as tables. A list without rows has no table.
 func (c *command) printTop(got *topFigures) error {
 	m := &topModel{got: round{counts: got.Counts, at: time.Now()}}
-	fmt.Fprintf(c.Stdout, "%s\nlast minute: %s, workers %d\n", clean(m.countLine()), throughput(&got.Rates), got.Rates.Workers)
+	fmt.Fprintf(c.Stdout, "%s\nlast minute: %s, workers %d\n", clean(m.countLine(math.MaxInt)), strings.Join(throughput(&got.Rates), "  "), got.Rates.Workers)
 	for _, table := range []struct {
 		rows  int
 		print func() error

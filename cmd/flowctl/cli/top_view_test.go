@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,10 +76,10 @@ func press(m *topModel, keys ...string) {
 	}
 }
 
-// The test proves that top draws exactly the frames in testdata, in two terminal sizes and without
+// The test proves that top draws exactly the frames in testdata, in three terminal sizes and without
 // colors. No line is wider than the terminal, and no frame contains control characters.
 func TestOPS1_TopDrawsTheseFrames(t *testing.T) {
-	sizes := map[string][2]int{"80x24": {80, 24}, "120x40": {120, 40}, "20x6": {20, 6}}
+	sizes := map[string][2]int{"80x24": {80, 24}, "120x40": {120, 40}, "40x24": {40, 24}, "20x6": {20, 6}}
 	states := map[string]func(m *topModel){
 		"runs": func(*topModel) {}, "second": func(m *topModel) { press(m, "j") },
 		"failures": func(m *topModel) { press(m, "tab") }, "queues": func(m *topModel) { press(m, "tab", "tab") }, "unserved": func(m *topModel) { press(m, "tab", "tab", "j") }, "workers": func(m *topModel) { press(m, "tab", "tab", "tab") },
@@ -118,6 +119,49 @@ func TestOPS1_TopDrawsTheseFrames(t *testing.T) {
 				t.Errorf("%s differs; go test ./cli -frames writes it (-want +got):\n%s", file, diff)
 			}
 		}
+	}
+}
+
+// The test proves that a narrow terminal omits columns, and cuts no figure of a list and none of the
+// line with the counts.
+func TestOPS1_TopCutsNoFigureInANarrowTerminal(t *testing.T) {
+	figures := strings.Split("AGE,EVENTS,RUNS,OPEN,LAST,READY,OLDEST,RUN,WAIT,PARK,BLOCK,RUNNING,LEASE,IN USE,LIMIT,RATE,WAITS,NEXT,PER SECOND,P50,P95,P99", ",")
+	for tab := range tabs {
+		for width := 10; width <= 140; width++ {
+			m := topOf(width, 24)
+			m.tab = tab
+			l := m.list()
+			l.rows = append([][]string{l.head}, l.rows...)
+			shown, widths := l.fit(width - len(mark))
+			for k, w := range widths {
+				for _, row := range l.rows {
+					if got := row[shown[k]]; slices.Contains(figures, l.head[shown[k]]) && runewidth.StringWidth(got) > w {
+						t.Errorf("list %d, %d columns: column %s is %d wide, and %q is cut", tab, width, l.names[shown[k]], w, got)
+					}
+				}
+			}
+			if last := shown[len(shown)-1]; slices.Contains(figures, l.head[last]) {
+				for _, line := range m.table(20) {
+					if runewidth.StringWidth(strings.TrimRight(line, " ")) > width {
+						t.Errorf("list %d, %d columns: the figure at the end of %q is cut", tab, width, line)
+					}
+				}
+			}
+			if line := m.countLine(width); runewidth.StringWidth(line) > width {
+				t.Errorf("%d columns: the counts %q are cut", width, line)
+			}
+		}
+	}
+	m := topOf(40, 24)
+	m.tab = tabQueues
+	l := m.list()
+	shown, _ := l.fit(40 - len(mark))
+	var names []string
+	for _, i := range shown {
+		names = append(names, l.names[i])
+	}
+	if want := []string{"queue", "workflow", "ready", "oldest", "running"}; !slices.Equal(names, want) {
+		t.Errorf("columns of the queues in 40 columns: got %v, want %v", names, want)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // View draws the screen. It passes all texts through clean, so that data of the store cannot
 // control the terminal. The result fits into the terminal.
 func (m *topModel) View() string {
-	head := []string{m.title(), m.tabLine(), m.countLine()}
+	head := []string{m.title(), m.tabLine(), m.countLine(m.width)}
 	foot := m.footLine()
 	rest := max(m.height-len(head)-1, 1)
 	var body []string
@@ -87,23 +87,26 @@ func clock(t time.Time) string {
 	return t.Format(time.TimeOnly)
 }
 
+// tabLine returns a line with the names of the lists. If they do not fit, it has only the name and
+// the position of the current list.
 func (m *topModel) tabLine() string {
-	var all []string
-	for i, name := range []string{"Runs", "Failures", "Queues", "Workers", "Limits", "Steps"} {
-		if i == m.tab {
-			name = "[" + name + "]"
-		}
-		all = append(all, name)
+	names := []string{"Runs", "Failures", "Queues", "Workers", "Limits", "Steps"}
+	name := "[" + names[m.tab] + "]"
+	names[m.tab] = name
+	line := strings.Join(names, "  ")
+	if len(line) > m.width {
+		line = fmt.Sprintf("%s %d/%d", name, m.tab+1, len(names))
 	}
 	filter := cmp.Or(m.filterText, "all")
 	if m.typing {
 		filter = m.typed + "_"
 	}
-	return strings.Join(all, "  ") + "   / " + filter
+	return line + "   / " + filter
 }
 
-// countLine returns a line with the number of matching runs by status.
-func (m *topModel) countLine() string {
+// countLine returns a line with the number of matching runs by status, and the throughput. It has
+// the figures that fit into the given width.
+func (m *topModel) countLine(width int) string {
 	sums, approx := map[string]int{}, ""
 	for _, n := range m.got.counts.Counts {
 		sums[cmp.Or(n.Status, "not ended")] += n.Runs
@@ -120,16 +123,23 @@ func (m *topModel) countLine() string {
 	if m.got.at.IsZero() {
 		return ""
 	}
-	line := cmp.Or(strings.Join(all, "  "), "no runs")
+	if len(all) == 0 {
+		all = []string{"no runs"}
+	}
 	if r := m.got.rates; r != nil && r.Workers > 0 {
-		line += "   " + throughput(r)
+		all = append(all, throughput(r)...)
+	}
+	line := strings.Join(all, "  ")
+	for len(all) > 0 && len(line) > width {
+		all = all[:len(all)-1]
+		line = strings.Join(append(all, "…"), "  ")
 	}
 	return line
 }
 
 // throughput formats the numbers of runs and steps per second.
-func throughput(r *admin.Rates) string {
-	return fmt.Sprintf("started/s %s  ended/s %s  steps/s %s", admin.PerSecond(r.StartedPerSecond), admin.PerSecond(r.EndedPerSecond), admin.PerSecond(r.StepsPerSecond))
+func throughput(r *admin.Rates) []string {
+	return []string{"started/s " + admin.PerSecond(r.StartedPerSecond), "ended/s " + admin.PerSecond(r.EndedPerSecond), "steps/s " + admin.PerSecond(r.StepsPerSecond)}
 }
 
 func (m *topModel) footLine() string {
@@ -158,94 +168,139 @@ func (m *topModel) runLines() []string {
 
 // table draws a list in n lines, including the head. It draws the part around the selected line.
 func (m *topModel) table(n int) []string {
-	head, rows := m.rows()
+	l := m.list()
+	rows := l.rows
 	if len(rows) == 0 {
-		return []string{"  " + strings.Join(head, "  ")}
+		return []string{"  " + strings.Join(l.head, "  ")}
 	}
 	at := m.at[m.tab]
 	from := min(max(at-(n-1)/2, 0), max(len(rows)-(n-1), 0))
-	shown := append([][]string{head}, rows[from:min(from+n-1, len(rows))]...)
-	widths := m.fit(shown)
-	lines := make([]string, len(shown))
-	for i, row := range shown {
+	l.rows = append([][]string{l.head}, rows[from:min(from+n-1, len(rows))]...)
+	shown, widths := l.fit(m.width - len(mark))
+	lines := make([]string, len(l.rows))
+	for i, row := range l.rows {
 		lines[i] = "  "
 		if i > 0 && from+i-1 == at {
 			lines[i] = mark
 		}
-		for j, width := range widths {
-			lines[i] += runewidth.FillRight(runewidth.Truncate(row[j], width, "…"), width) + "  "
+		for k, j := range shown[:len(shown)-1] {
+			lines[i] += runewidth.FillRight(runewidth.Truncate(row[j], widths[k], "…"), widths[k]) + "  "
 		}
-		lines[i] += row[len(row)-1]
+		lines[i] += row[shown[len(shown)-1]]
 	}
 	return lines
 }
 
-// fit passes all cells through clean and returns the widths of all columns except the last. The
-// last column is cut at the end of the line. fit narrows the widest columns until the last one has
-// its minimum width.
-func (m *topModel) fit(rows [][]string) []int {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
+// topList is a list before it is drawn.
+type topList struct {
+	head, names []string // titles and names of the columns
+	whole       []bool   // columns whose cells must not be cut: figures and states
+	rows        [][]string
+	drop        []string // names of columns, ordered from the least important one
+}
+
+// fit passes all cells through clean, and returns the columns that fit into the given width, with
+// their widths. It omits columns in the order of drop, then from the right, until the others fit with
+// their minimum widths, and narrows the widest texts. The last column is cut at the end of the line.
+func (l *topList) fit(width int) (shown, widths []int) {
+	natural := make([]int, len(l.head))
+	for _, row := range l.rows {
 		for i := range row {
 			row[i] = clean(row[i])
-			widths[i] = max(widths[i], runewidth.StringWidth(row[i]))
+			natural[i] = max(natural[i], runewidth.StringWidth(row[i]))
 		}
 	}
-	last := len(widths) - 1
-	left := m.width - len(mark) - min(widths[last], lastWidth)
-	widths = widths[:last]
-	for _, width := range widths {
-		left -= width + len("  ")
+	for i := range l.head {
+		shown = append(shown, i)
+	}
+	least := func(k int) int {
+		switch i := shown[k]; {
+		case l.whole[i]:
+			return natural[i]
+		case k == len(shown)-1:
+			return min(natural[i], lastWidth)
+		default:
+			return min(natural[i], leastWidth)
+		}
+	}
+	for drop := l.drop; len(shown) > 1; {
+		need := -len("  ")
+		for k := range shown {
+			need += least(k) + len("  ")
+		}
+		if need <= width {
+			break
+		}
+		gone := len(shown) - 1
+		if len(drop) > 0 {
+			gone = slices.Index(shown, slices.Index(l.names, drop[0]))
+			drop = drop[1:]
+		}
+		shown = slices.Delete(shown, gone, gone+1)
+	}
+	last := len(shown) - 1
+	left := width - least(last)
+	for _, i := range shown[:last] {
+		widths = append(widths, natural[i])
+		left -= natural[i] + len("  ")
 	}
 	for ; left < 0; left++ {
-		widest := slices.Index(widths, slices.Max(widths))
-		if widths[widest] <= leastWidth {
+		widest := -1
+		for k, w := range widths {
+			if w > least(k) && (widest < 0 || w > widths[widest]) {
+				widest = k
+			}
+		}
+		if widest < 0 {
 			break
 		}
 		widths[widest]--
 	}
-	return widths
+	return shown, widths
 }
 
 const (
-	// lastWidth is the minimum width of the last column, and leastWidth is the minimum width of the
-	// others.
+	// lastWidth is the minimum width of a text in the last column, and leastWidth is the minimum
+	// width of the other texts.
 	lastWidth  = 14
 	leastWidth = 6
 )
 
-// rows returns the head and the rows of the current list.
-func (m *topModel) rows() (head []string, rows [][]string) {
+// list returns the current list.
+func (m *topModel) list() *topList {
 	ago := func(t time.Time) string { return took(m.now().Sub(t).Truncate(time.Second)) }
 	left := func(t time.Time) string { return took(t.Sub(m.now()).Truncate(time.Second)) }
 	switch m.tab {
 	case tabRuns:
-		return topRows(m, named(admin.RunColumns, "status", "workflow", "workflowId", "took", "events", "now"), m.got.runs, ago)
+		return topListOf(m, named(admin.RunColumns, "status", "workflow", "workflowId", "took", "events", "now"), m.got.runs, ago, "events", "took", "now")
 	case tabFailures:
-		return topRows(m, named(admin.FailureColumns, "kind", "runs", "open", "last", "place", "message"), m.got.failures, ago)
+		return topListOf(m, named(admin.FailureColumns, "kind", "runs", "open", "last", "place", "message"), m.got.failures, ago, "last", "runs", "kind")
 	case tabQueues: // The columns for limits do not fit.
-		return topRows(m, named(admin.QueueColumns, "queue", "workflow", "ready", "oldest", "running", "waiting", "parked", "blocked", "workers"), m.got.queues, ago)
+		served := named(admin.QueueColumns, "queue", "workflow", "ready", "oldest", "running", "waiting", "parked", "blocked", "workers")
+		served[len(served)-1].Kind = admin.KindText // a sentence if there are none
+		return topListOf(m, served, m.got.queues, ago, "parked", "blocked", "waiting", "workers", "running", "queue", "oldest")
 	case tabWorkers:
-		return topRows(m, named(admin.WorkerColumns, "live", "name", "build", "running", "lease", "serves"), m.got.workers, left)
+		return topListOf(m, named(admin.WorkerColumns, "live", "name", "build", "running", "lease", "serves"), m.got.workers, left, "lease", "serves", "build", "live")
 	case tabLimits:
-		return topRows(m, named(admin.PoolColumns, "name", "key", "inUse", "atOnce", "rate", "waits", "next", "state"), m.got.pools, left)
-	case tabSteps:
-		return topRows(m, admin.StepRateColumns, m.got.steps(), ago)
+		return topListOf(m, named(admin.PoolColumns, "name", "key", "inUse", "atOnce", "rate", "waits", "next", "state"), m.got.pools, left, "next", "state", "rate", "key", "atOnce")
+	default:
+		return topListOf(m, admin.StepRateColumns, m.got.steps(), ago, "p50", "p95", "perSecond")
 	}
-	return nil, nil
 }
 
-// topRows returns the head and the rows of a list. The function at formats times.
-func topRows[T any](m *topModel, columns []admin.Column[T], all []T, at func(time.Time) string) (head []string, rows [][]string) {
-	now := m.now().Truncate(time.Second)
+// topListOf returns a list. The function at formats times.
+func topListOf[T any](m *topModel, columns []admin.Column[T], all []T, at func(time.Time) string, drop ...string) *topList {
+	l, now := &topList{head: headOf(columns), drop: drop}, m.now().Truncate(time.Second)
 	for i := range all {
-		rows = append(rows, cellsOf(columns, &all[i], now, at))
+		l.rows = append(l.rows, cellsOf(columns, &all[i], now, at))
 	}
-	head = headOf(columns)
-	for i, title := range head {
-		head[i] = cmp.Or(topTitles[m.tab][title], title)
+	for i, col := range columns {
+		l.head[i] = cmp.Or(topTitles[m.tab][l.head[i]], l.head[i])
+		l.names = append(l.names, col.Name)
+		figure := col.Kind == admin.KindNumber || col.Kind == admin.KindTime || col.Kind == admin.KindSpan
+		l.whole = append(l.whole, figure || col.Name == "status" || col.Name == "kind" || col.Name == "live")
 	}
-	return head, rows
+	return l
 }
 
 // topTitles contains shorter titles for narrow columns.
