@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/schedule"
-	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -219,31 +216,24 @@ func scheduleOf(i *schedule.Info) Schedule {
 	return s
 }
 
-// goingOn lists the statuses of the runs that implement existing schedules.
-var goingOn = []workflow.Status{
-	workflow.StatusPending, workflow.StatusRunning, workflow.StatusHeld, workflow.StatusPaused, workflow.StatusSleeping, workflow.StatusWaiting, workflow.StatusBlocked,
-}
-
-// Schedules returns a page of schedules.
+// Schedules returns a page of schedules, sorted by name.
 func (s *Service) Schedules(ctx context.Context, f ScheduleFilter) (SchedulePage, error) {
 	if err := s.all(RoleViewer, "see schedules", ownRuns); err != nil {
 		return SchedulePage{}, err
 	}
-	asked := workflow.Filter{Workflow: event.ScheduleRun, Statuses: goingOn, Cursor: f.Cursor}
-	_, _, badCursor := (&store.Query{Cursor: f.Cursor}).After()
-	if err := checkPage("schedules", f.Limit, 0, badCursor); err != nil {
-		return SchedulePage{}, err
-	}
-	runs, err := s.client.Page(ctx, asked, f.Limit)
+	all, err := s.ops.Schedules().Names(ctx)
 	if err != nil {
 		return SchedulePage{}, err
 	}
-	page := SchedulePage{Schedules: []Schedule{}, Cursor: runs.Cursor}
-	for i := range runs.Runs {
-		name := strings.TrimPrefix(runs.Runs[i].WorkflowID, event.ScheduleRunID(""))
+	page := SchedulePage{Schedules: []Schedule{}}
+	var names []string
+	if names, page.Cursor, err = fleetPage(FleetFilter{Cursor: f.Cursor, Limit: f.Limit}, "schedules", all, func(name *string) string { return *name }); err != nil {
+		return SchedulePage{}, err
+	}
+	for _, name := range names {
 		info, err := s.ops.Schedules().Get(ctx, name)
 		if errors.Is(err, ops.ErrScheduleNotFound) {
-			continue // the schedule was deleted after its run was listed
+			continue // the schedule was deleted after it was listed
 		}
 		if err != nil {
 			return SchedulePage{}, err

@@ -203,7 +203,7 @@ func refusesSchedules(s *Scene) {
 		_, err = s.Service.ActOnSchedule(s.ctx(), name, admin.ScheduleAction{Verb: "trigger"})
 		problem(s, "trigger "+name, err, http.StatusNotFound, admin.CodeNotFound)
 	}
-	for _, f := range []admin.ScheduleFilter{{Limit: -1}, {Limit: 1001}, {Cursor: "no"}} {
+	for _, f := range []admin.ScheduleFilter{{Limit: -1}, {Limit: 1001}, {Cursor: "!"}} {
 		_, err := s.Service.Schedules(s.ctx(), f)
 		problem(s, fmt.Sprintf("list by %+v", f), err, http.StatusBadRequest, admin.CodeInput)
 	}

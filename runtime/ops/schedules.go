@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -97,21 +98,36 @@ func (s *Schedules) initial(ctx context.Context, run workflow.RunID) (schedule.I
 	return info, nil
 }
 
-// List returns the schedules, in no particular order. If an error occurs, it is in the last pair.
-// The error matches workflow.ErrNotSupported if the store cannot be searched.
+// Names returns the names of all schedules, sorted. The error matches workflow.ErrNotSupported if the
+// store cannot be searched.
+//
+// The run of a schedule may continue as a new run while Names reads the runs page by page. Names
+// reads the oldest runs first, so a new run is on one of the following pages.
+func (s *Schedules) Names(ctx context.Context) ([]string, error) {
+	var names []string
+	for run, err := range s.c.client.List(ctx, workflow.Filter{Workflow: event.ScheduleRun, Statuses: open, Oldest: true}) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, strings.TrimPrefix(run.WorkflowID, event.ScheduleRunID("")))
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// List returns the schedules, sorted by name. If an error occurs, it is in the last pair. The error
+// matches workflow.ErrNotSupported if the store cannot be searched.
 func (s *Schedules) List(ctx context.Context) iter.Seq2[schedule.Info, error] {
 	return func(yield func(schedule.Info, error) bool) {
-		for run, err := range s.c.client.List(ctx, workflow.Filter{Workflow: event.ScheduleRun, Statuses: open}) {
-			var info schedule.Info
-			var l store.Loaded
-			if err == nil {
-				l, err = s.c.load(ctx, store.Load{Run: run.ID, Limit: -1})
-			}
-			if err == nil {
-				info, err = s.info(ctx, &l.Record)
-			}
-			if errors.Is(err, workflow.ErrRunNotFound) {
-				continue // the run was purged after it was listed
+		names, err := s.Names(ctx)
+		if err != nil {
+			yield(schedule.Info{}, err)
+			return
+		}
+		for _, name := range names {
+			info, err := s.Get(ctx, name)
+			if errors.Is(err, ErrScheduleNotFound) {
+				continue // the schedule was deleted after it was listed
 			}
 			if !yield(info, err) || err != nil {
 				return

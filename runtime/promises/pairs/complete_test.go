@@ -82,7 +82,7 @@ var methods = map[string]map[string]string{
 	},
 	"Schedules": {
 		"Backfill": commanding, "Delete": commanding, "Pause": commanding, "Resume": commanding, "Trigger": commanding, "Update": commanding,
-		"Get": reading, "List": reading,
+		"Get": reading, "List": reading, "Names": reading,
 	},
 	"Limits":     {"Pause": commanding, "Reset": commanding, "Resume": commanding, "Set": commanding, "List": reading, "Named": neither},
 	"NamedLimit": {"Pause": commanding, "Reset": commanding, "Resume": commanding, "Set": commanding},

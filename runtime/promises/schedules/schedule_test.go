@@ -3,6 +3,7 @@ package schedules_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -398,4 +400,65 @@ func TestPOOL6_AScheduleThatHasFailedSaysSo(t *testing.T) {
 	}
 	setNightly(w, schedule.Spec{When: "every 1h"})
 	await(w, "it is there again", func(i schedule.Info) bool { return !i.Next.IsZero() })
+}
+
+// pages is a store that calls between after the first page of a list.
+type pages struct {
+	store.Store
+	store.Lister
+	between func()
+}
+
+func (p *pages) Unwrap() store.Store { return p.Store }
+
+func (p *pages) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if q.Cursor != "" && p.between != nil {
+		between := p.between
+		p.between = nil
+		between()
+	}
+	return p.Lister.List(ctx, q)
+}
+
+// The test proves that a list of schedules contains each of them once, even if the runs of some
+// continue as new runs between two pages of runs, wherever these were in the list.
+func TestPOOL6_AListContainsAScheduleWhoseRunContinuesMeanwhile(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	var want []string
+	for n := range 102 { // a page has 100 runs
+		want = append(want, fmt.Sprintf("nightly-%03d", n))
+		call(t, Nightly.Schedule(w.Ctx, w.Client, want[n], schedule.Spec{When: "0 0 1 1 *", Overlap: schedule.Allow}, "in"))
+	}
+	w.Work(worker.Config{}, nightly)
+	s := ops.New(w.Client).Schedules()
+	lister, _ := store.As[store.Lister](w.Store)
+	p := &pages{Store: w.Store, Lister: lister}
+	client := workflow.NewClient(p, workflow.ClientConfig{})
+	defer client.Close()
+	for i, name := range []string{want[0], want[101]} { // the oldest and the newest run are on different pages
+		p.between = func() {
+			before, err := s.Get(w.Ctx, name)
+			call(t, err)
+			for range 20 {
+				_, err := s.Trigger(w.Ctx, name)
+				call(t, err)
+			}
+			eventually(w, "the schedule continues in another run", func() bool {
+				now, err := s.Get(w.Ctx, name)
+				call(t, err)
+				return now.Run != before.Run
+			})
+		}
+		var got []string
+		for info, err := range ops.New(client).Schedules().List(w.Ctx) {
+			call(t, err)
+			got = append(got, info.Name)
+		}
+		if p.between != nil {
+			t.Fatalf("list %d had one page", i)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("schedules while %s continues (-want +got):\n%s", name, diff)
+		}
+	}
 }
