@@ -50,8 +50,8 @@ type QueueInfo struct {
 	Inexact bool
 	// Oldest and OldestRun describe the ready run that has waited longest for a worker. Both are
 	// zero if no run is ready. Oldest is the latest of the creation of the run, its last event and
-	// the due time of its timer. The run may have become ready later, because a message or a
-	// delayed start has woken it. Only the first ready run of each of the four highest priorities
+	// the due time of its timer or delayed start. The run may have become ready later, because a
+	// message has woken it. Only the first ready run of each of the four highest priorities
 	// is examined.
 	Oldest    time.Time
 	OldestRun workflow.RunID
@@ -154,7 +154,8 @@ func workersOf(state *store.Fleet) []WorkerInfo {
 }
 
 // findOldest sets Oldest and OldestRun of the queues. It reads the first ready runs in two
-// requests, first the lengths of their logs and then their last frames.
+// requests, first the lengths of their logs and then their last frames. No store records when a run
+// became ready: the ready runs of a store are ordered by numbers, which are no times.
 func (c *Client) findOldest(ctx context.Context, now time.Time, routes []store.RouteLoad, queues []QueueInfo) error {
 	var loads []store.Load
 	var of []*QueueInfo
@@ -171,7 +172,7 @@ func (c *Client) findOldest(ctx context.Context, now time.Time, routes []store.R
 		return err
 	}
 	for i := range loads {
-		if n := records[i].Record.N; n > 1 {
+		if n := records[i].Record.N; n > 0 {
 			loads[i].After, loads[i].Limit = n-1, 1
 		}
 	}
@@ -189,8 +190,7 @@ func (c *Client) findOldest(ctx context.Context, now time.Time, routes []store.R
 }
 
 // readySince returns the earliest time at which a run may have become ready. l contains the last
-// frame of its log, unless the log has only one frame. ok is false if the run is not ready or
-// cannot be read.
+// frame of its log. ok is false if the run is not ready or cannot be read.
 func readySince(l *store.Loaded, now time.Time) (time.Time, bool) {
 	if l.Err != nil || l.Record.QueueState != store.StateReady {
 		return time.Time{}, false
@@ -204,7 +204,12 @@ func readySince(l *store.Loaded, now time.Time) (time.Time, bool) {
 		return time.Time{}, false // the worker that claims the run reports the error
 	}
 	for i := range f.Events {
-		for _, at := range []time.Time{f.Events[i].Time, f.Events[i].Due} {
+		e := &f.Events[i]
+		times := []time.Time{e.Time, e.Due}
+		if e.Spec != nil {
+			times = append(times, e.Spec.StartAt)
+		}
+		for _, at := range times {
 			if at.After(since) && !at.After(now) {
 				since = at
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -169,5 +170,24 @@ func TestOPS1_TheOldestReadyRunIsKnownWithItsTime(t *testing.T) {
 	y.commit(later, c)
 	if q := y.queue(packing); q.OldestRun != first.Run || q.Ready != 2 {
 		t.Errorf("once the other one has got further: %+v, want %s", q, first.Run)
+	}
+}
+
+// The test proves that a run with a delayed start waits since its start time, and not since its
+// creation: a queue with such runs would seem to be stuck otherwise.
+func TestOPS1_ADelayedRunWaitsSinceItsStart(t *testing.T) {
+	y := newYard(t)
+	at := y.clock.Now()
+	flow := shim.NewWorkflow[int, int]("yard.delayed", "n", shim.WorkflowPolicy{})
+	run, err := flow.Start(t.Context(), y.client, 1, workflow.WithDelay(time.Hour))
+	y.check(err)
+	y.clock.Advance(61 * time.Minute)
+	for partition := range 3 {
+		_, err := y.st.Due(t.Context(), partition, 10)
+		y.check(err)
+	}
+	q := y.queue(store.Route{Queue: "default", Workflow: flow.Name()})
+	if want := at.Add(time.Hour); q.OldestRun != run.ID() || !q.Oldest.Equal(want) {
+		t.Errorf("queue: got %s since %v, want %s since %v", q.OldestRun, q.Oldest, run.ID(), want)
 	}
 }
