@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -96,10 +97,25 @@ func eventOf(e *event.Event) Event {
 	if e.Spec != nil && e.Type == event.RunCreated {
 		attributes = e.Spec.Origin()
 	}
+	attributes = shownAttributes(attributes)
 	return Event{
-		Seq: e.Seq, Type: e.Type.String(), Time: e.Time.UTC(), Ref: e.Ref, Name: e.Name, Key: e.Key, Attempt: e.Attempt, Due: utc(e.Due), Payload: e.Payload,
-		Failure: e.Failure, Reason: e.Reason, Next: string(e.Next), By: e.By, Build: e.Build, Attributes: attributes, Creates: e.Type.Creates(), Ends: e.Type.Terminal(),
+		Seq: e.Seq, Type: e.Type.String(), Time: e.Time.UTC(), Ref: e.Ref, Name: e.Name, Key: e.Key, Attempt: e.Attempt, Due: utc(e.Due), Payload: event.Shown(e.Payload),
+		Failure: e.Failure.Shown(), Reason: event.ShownText(e.Reason), Next: string(e.Next), By: e.By, Build: e.Build, Attributes: attributes, Creates: e.Type.Creates(), Ends: e.Type.Terminal(),
 	}
+}
+
+// shownAttributes returns attributes whose sealed values are in a form that can be shown.
+func shownAttributes(attributes map[string]string) map[string]string {
+	shown, cloned := attributes, false
+	for key, value := range attributes {
+		if event.IsSealed(value) {
+			if !cloned {
+				shown, cloned = maps.Clone(attributes), true
+			}
+			shown[key] = event.ShownText(value)
+		}
+	}
+	return shown
 }
 
 // EventFilter selects events of a log. The zero value selects all events.

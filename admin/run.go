@@ -226,7 +226,7 @@ func runOf(i *workflow.RunInfo) Run {
 		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Pin: i.Pin, Status: string(i.Status), Tags: i.Tags,
 		Paused: i.Paused, Recoveries: i.Recoveries, Worker: i.Worker, RerunOf: string(i.RerunOf), Depth: i.Depth,
 		Parent: string(i.Parent), Root: string(i.Root), CreatedAt: i.CreatedAt.UTC(), EndedAt: utc(i.EndedAt), Due: utc(i.Due), Events: i.Events,
-		Attributes: i.Attributes, Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, RetriedAs: string(i.RetriedAs), StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
+		Attributes: shownAttributes(i.Attributes), Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, RetriedAs: string(i.RetriedAs), StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
 	}
 	if m := i.Mismatch; m != nil {
 		r.Mismatch = &Mismatch{Event: m.Event, Recorded: m.Recorded, Asked: m.Asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}

@@ -71,11 +71,11 @@ func (e *SealedError) Error() string {
 func (e *SealedError) Permanent() bool { return true }
 
 // CheckOpen returns a [*SealedError] if data are sealed, and nil otherwise.
-func CheckOpen(data []byte) error {
+func CheckOpen[T ~string | ~[]byte](data T) error {
 	if !IsSealed(data) {
 		return nil
 	}
-	s, err := ReadSealed(data)
+	s, err := ReadSealed([]byte(data))
 	if err != nil {
 		return err
 	}
@@ -87,19 +87,10 @@ func (e *Event) CheckOpen() error {
 	if err := CheckOpen(e.Payload); err != nil {
 		return err
 	}
-	for f := e.Failure; f != nil; f = f.cause() {
-		if IsSealed(f.Message) {
-			return CheckOpen([]byte(f.Message))
-		}
+	if f := e.Failure; f != nil {
+		return CheckOpen(f.Message)
 	}
 	return nil
-}
-
-func (f *Failure) cause() *Failure {
-	if len(f.Causes) == 0 {
-		return nil
-	}
-	return f.Causes[0]
 }
 
 // sealedField is the name of the only field of the JSON form of sealed data.
@@ -143,4 +134,26 @@ func ShownText(text string) string {
 	b.WriteString(": ")
 	b.WriteString(base64.StdEncoding.EncodeToString([]byte(text)))
 	return b.String()
+}
+
+// SealedText returns the sealed data in a text that ShownText has made.
+func SealedText(text string) (data []byte, ok bool) {
+	if !strings.HasPrefix(text, "sealed") {
+		return nil, false
+	}
+	data, err := base64.StdEncoding.DecodeString(text[strings.LastIndexByte(text, ' ')+1:])
+	return data, err == nil && IsSealed(data)
+}
+
+// Shown returns the failure with its sealed fields in a form that can be shown.
+func (f *Failure) Shown() *Failure {
+	if f == nil {
+		return nil
+	}
+	shown := *f
+	shown.Message, shown.Data, shown.Stack, shown.Causes = ShownText(f.Message), Shown(f.Data), ShownText(f.Stack), nil
+	for _, cause := range f.Causes {
+		shown.Causes = append(shown.Causes, cause.Shown())
+	}
+	return &shown
 }

@@ -503,6 +503,9 @@ type Loaded struct {
 	Inbox  []Item
 	// Err is nil, ErrRunNotFound, a *DamagedError, or an error for which Unknown returns true.
 	Err error
+	// Sealed is the reason why user data in Frames and Inbox are still sealed. It is nil if there are
+	// none. Only a store with a codec sets it. Tools show such a run, and a worker does not execute it.
+	Sealed error
 }
 
 // Record is the metadata of a run, which a store keeps in addition to the log. All fields except

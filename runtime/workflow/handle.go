@@ -444,6 +444,9 @@ func result[T any](id RunID, end *localstart.End) (T, error) {
 		err := flow.Decode(fmt.Sprintf("result of run %s of %s", id, end.Workflow), end.Last.Payload, &v)
 		return v, err
 	}
+	if err := end.Last.CheckOpen(); err != nil {
+		return v, fmt.Errorf("failure of run %s of %s: %w", id, end.Workflow, err)
+	}
 	return v, newRunError(id, end.Workflow, end.Last.Failure, end.Last.Type == event.RunCanceled)
 }
 
@@ -501,7 +504,10 @@ func (c *client) endOf(ctx context.Context, id RunID, after uint64, l *store.Loa
 		if err != nil {
 			return nil, err
 		}
-		frames = tail.Frames
+		frames, l = tail.Frames, &tail
+	}
+	if l.Sealed != nil {
+		return nil, l.Sealed
 	}
 	if len(frames) == 0 {
 		return nil, &EventError{Run: id, Frame: n, Err: event.ErrCorrupt}

@@ -310,8 +310,21 @@ func (h *Handle) earlier(ctx context.Context, verb string) (*earlier, error) {
 	if old.log, err = (&logReader{run: id}).all(&l); err != nil {
 		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
+	if err := cmp.Or(l.Sealed, checkOpen(old.log)); err != nil {
+		return nil, fmt.Errorf("%s run %s: its data are copied to another run, which requires their key: %w", verb, id, err)
+	}
 	old.last = &old.log[len(old.log)-1]
 	return old, nil
+}
+
+// checkOpen returns an error if user data in a log are sealed.
+func checkOpen(log []event.Event) error {
+	for i := range log {
+		if err := log[i].CheckOpen(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // workflowID returns the workflow ID of the new run. It is the ID of the old run if that run has

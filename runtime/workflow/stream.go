@@ -141,7 +141,11 @@ func (h *Handle) ReadStream(ctx context.Context, name string, opts ...ReadOption
 
 // chunkOf decodes a stored chunk.
 func chunkOf(stored *store.Chunk) (Chunk[json.RawMessage], error) {
-	c, err := effects.DecodeChunk(stored.Body)
+	err := event.CheckOpen(stored.Body)
+	var c effects.Chunk
+	if err == nil {
+		c, err = effects.DecodeChunk(stored.Body)
+	}
 	if err != nil {
 		return Chunk[json.RawMessage]{}, fmt.Errorf("chunk %d: %w", stored.Index, err)
 	}

@@ -184,6 +184,9 @@ func (s *State) onLoaded(l *Load) {
 	if l.Fence != s.fence || s.phase == phaseAway {
 		return // the answer belongs to an earlier claim
 	}
+	if l.Got.Err == nil {
+		l.Got.Err = l.Got.Sealed // code receives no sealed data
+	}
 	switch {
 	case errors.Is(l.Got.Err, store.ErrRunNotFound):
 		s.lose(nil) // the run was deleted

@@ -134,11 +134,7 @@ func (s *Store) opener(ctx context.Context, owner string, at blobs) event.Conver
 		if !event.IsSealed(content) {
 			return content, nil
 		}
-		plain, err := s.codec.Open(ctx, store.Place{Owner: owner, Field: p.String(), Blobs: at}, content)
-		if err != nil && s.show {
-			return content, nil
-		}
-		return plain, err
+		return s.codec.Open(ctx, store.Place{Owner: owner, Field: p.String(), Blobs: at}, content)
 	}
 }
 

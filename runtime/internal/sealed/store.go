@@ -15,7 +15,9 @@
 package sealed
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -29,8 +31,6 @@ type Store struct {
 	store.Store
 	codec  store.Codec
 	chains *chains
-	// show makes reads return data that cannot be opened in their sealed form, instead of an error.
-	show bool
 }
 
 var (
@@ -53,17 +53,6 @@ func New(s store.Store, codec store.Codec) (*Store, error) {
 		return nil, fmt.Errorf("a codec requires a store that is a store.Entries, and %T is not", s)
 	}
 	return &Store{Store: s, codec: codec, chains: &chains{}}, nil
-}
-
-// Showing returns a store whose reads return data that cannot be opened in their sealed form. Tools
-// that show data to people use it. It returns s itself if s seals no data.
-func Showing(s store.Store) store.Store {
-	if inner, ok := s.(*Store); ok {
-		showing := *inner
-		showing.show = true
-		return &showing
-	}
-	return s
 }
 
 // Raw returns the store that keeps the sealed data. It returns s itself if s seals no data.
@@ -195,22 +184,35 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 	return loaded, err
 }
 
-// openLoaded opens the data of a run. If data cannot be opened, it sets the error of the run.
+// openLoaded opens the data of a run. Data that cannot be opened, for example because their key is
+// missing, stay sealed, and Sealed is the reason. If it is unknown whether they can be opened, the
+// whole answer is an error.
 func (s *Store) openLoaded(ctx context.Context, run event.RunID, l *store.Loaded) {
-	var err error
 	l.Frames, l.Inbox = slices.Clone(l.Frames), slices.Clone(l.Inbox) // the store may keep the slices
 	for i := range l.Frames {
-		if l.Frames[i], err = s.openFrame(ctx, l.Frames[i], run); err != nil {
-			*l = store.Loaded{Err: fmt.Errorf("frame %d of run %s: %w", i+1, run, err)}
-			return
+		opened, err := s.openFrame(ctx, l.Frames[i], run)
+		if err != nil {
+			s.leave(l, fmt.Errorf("frame %d of run %s: %w", i+1, run, err))
+			continue
 		}
+		l.Frames[i] = opened
 	}
 	for i := range l.Inbox {
-		if l.Inbox[i].Body, err = s.openItem(ctx, l.Inbox[i], run); err != nil {
-			*l = store.Loaded{Err: fmt.Errorf("item %s for run %s: %w", l.Inbox[i].ID, run, err)}
-			return
+		body, err := s.openItem(ctx, l.Inbox[i], run)
+		if err != nil {
+			s.leave(l, fmt.Errorf("item %s for run %s: %w", l.Inbox[i].ID, run, err))
+			continue
 		}
+		l.Inbox[i].Body = body
 	}
+}
+
+// leave records that data stay sealed because of err.
+func (s *Store) leave(l *store.Loaded, err error) {
+	if store.Unknown(err) {
+		l.Err = err
+	}
+	l.Sealed = cmp.Or(l.Sealed, err)
 }
 
 // Deliver seals the item.
@@ -256,20 +258,11 @@ func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.Strea
 		return store.StreamPage{}, err
 	}
 	for i := range page.Chunks {
-		if page.Chunks[i].Body, err = s.open(ctx, s.chunk(r.Run, chain, r.Stream), page.Chunks[i].Body); err != nil {
+		if page.Chunks[i].Body, err = s.codec.Open(ctx, s.chunk(r.Run, chain, r.Stream), page.Chunks[i].Body); err != nil {
 			return store.StreamPage{}, fmt.Errorf("stream %q of run %s: %w", r.Stream, r.Run, err)
 		}
 	}
 	return page, nil
-}
-
-// open opens data, or returns them sealed if the store shows sealed data.
-func (s *Store) open(ctx context.Context, at store.Place, data []byte) ([]byte, error) {
-	plain, err := s.codec.Open(ctx, at, data)
-	if err != nil && s.show {
-		return data, nil
-	}
-	return plain, err
 }
 
 func stepData(run event.RunID, key string) store.Place {
@@ -295,46 +288,76 @@ func (s *Store) StepData(ctx context.Context, run event.RunID) (map[string][]byt
 		return nil, err
 	}
 	for key, body := range data {
-		if data[key], err = s.open(ctx, stepData(run, key), body); err != nil {
+		if data[key], err = s.codec.Open(ctx, stepData(run, key), body); err != nil {
 			return nil, fmt.Errorf("data of step %s of run %s: %w", key, run, err)
 		}
 	}
 	return data, nil
 }
 
-// entrySealed reports whether the values of entries of a space contain user data: the reasons of
-// requests.
-func entrySealed(space string) bool { return space == store.JournalSpace }
+// reason is the name of the field with the reason in the value of a journal entry. The other fields
+// contain names and are not sealed, so that a journal can be read without a key.
+const reason = "w"
 
-func entryPlace(space, key string) store.Place { return store.Place{Owner: space, Field: key} }
+func reasonPlace(key string) store.Place {
+	return store.Place{Owner: store.JournalSpace, Field: key + "/" + reason}
+}
 
-// WriteEntry seals the value if its space contains user data. The entries of these spaces are never
-// written on the condition of their old values.
-func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) (err error) {
+// WriteEntry seals the reason in an entry of the journal. Entries of other spaces contain no user
+// data.
+func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	entries, _ := store.As[store.Entries](s.Store)
-	if entrySealed(w.Space) && len(w.Value) > 0 && !w.Match {
-		if w.Value, err = s.codec.Seal(ctx, entryPlace(w.Space, w.Key), w.Value); err != nil {
-			return err
+	if w.Space == store.JournalSpace {
+		value, err := s.convertReason(w.Value, func(text string) (string, error) {
+			sealed, err := s.codec.Seal(ctx, reasonPlace(w.Key), []byte(text))
+			return event.ShownText(string(sealed)), err
+		})
+		if err != nil {
+			return fmt.Errorf("seal the reason of a journal entry: %w", err)
 		}
+		w.Value = value
 	}
 	return entries.WriteEntry(ctx, w)
 }
 
-// Entries opens the values.
+// Entries opens the reasons in entries of the journal. A reason that cannot be opened stays sealed.
 func (s *Store) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry, error) {
 	entries, _ := store.As[store.Entries](s.Store)
 	found, err := entries.Entries(ctx, q)
+	if err != nil || q.Space != store.JournalSpace {
+		return found, err
+	}
+	found = slices.Clone(found)
 	for i := range found {
-		if !event.IsSealed(found[i].Value) {
-			continue
-		}
-		value, failed := s.codec.Open(ctx, entryPlace(found[i].Space, found[i].Key), found[i].Value)
-		if failed != nil && !s.show {
-			return nil, fmt.Errorf("entry %q of %s: %w", found[i].Key, found[i].Space, failed)
-		}
-		if failed == nil {
+		value, err := s.convertReason(found[i].Value, func(text string) (string, error) {
+			sealed, is := event.SealedText(text)
+			if !is {
+				return text, nil
+			}
+			opened, err := s.codec.Open(ctx, reasonPlace(found[i].Key), sealed)
+			return string(opened), err
+		})
+		if err == nil {
 			found[i].Value = value
 		}
 	}
-	return found, err
+	return found, nil
+}
+
+// convertReason returns the value of a journal entry with another reason. It returns a value without
+// a reason unchanged.
+func (s *Store) convertReason(value []byte, convert func(string) (string, error)) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	var text string
+	if json.Unmarshal(value, &fields) != nil || json.Unmarshal(fields[reason], &text) != nil || text == "" {
+		return value, nil
+	}
+	text, err := convert(text)
+	if err == nil {
+		fields[reason], err = json.Marshal(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(fields)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -128,6 +129,56 @@ func TestOPS5_AProgramWithoutTheCodecBlocksTheRun(t *testing.T) {
 		stop()
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
+		}
+	})
+}
+
+// TestOPS5_ARunCanBeReadAndNotCopiedWithoutItsKey proves what programs without the key can do: they
+// see the events, the type and the code of a failure, and sealed data with the name of the key.
+// A rerun copies the data to another run, which requires the key.
+func TestOPS5_ARunCanBeReadAndNotCopiedWithoutItsKey(t *testing.T) {
+	fails := flowtest.Flow[string, string]("codecs.fails")
+	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+		w.Work(worker.Config{}, flowtest.As(fails, func(_ workflow.Context, in string) (string, error) { return "", errors.New("broken: " + in) }))
+		run, err := fails.Start(w.Ctx, w.Client, marker)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Result(w.Ctx); err == nil || !strings.Contains(err.Error(), "broken: "+marker) {
+			t.Fatalf("with the codec: got %v", err)
+		}
+		other, err := codec.New(codec.Config{Keys: codec.Keys(flowtest.Key("k2"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]store.Codec{"no codec": nil, "another key": other} {
+			client := workflow.NewClient(w.Store, workflow.ClientConfig{Codec: c, Logger: slog.New(slog.DiscardHandler)})
+			h := client.Run(run.ID())
+			events, err := h.ReadEvents(w.Ctx, 1, 100)
+			if err != nil || len(events) < 3 {
+				t.Fatalf("%s: %d events and %v", name, len(events), err)
+			}
+			first, last := events[0], events[len(events)-1]
+			if shown := string(event.Shown(first.Payload)); !strings.Contains(shown, `"key":"k1"`) || strings.Contains(shown, marker) {
+				t.Errorf("%s: the input is shown as %s", name, shown)
+			}
+			if f := last.Failure.Shown(); f == nil || f.Code != event.CodeError || !strings.HasPrefix(f.Message, "sealed, key k1, ") {
+				t.Errorf("%s: the failure is shown as %+v", name, f)
+			}
+			for verb, rerun := range map[string]func() (*workflow.Handle, error){
+				"restart": func() (*workflow.Handle, error) { return h.Restart(w.Ctx) },
+				"retry":   func() (*workflow.Handle, error) { return h.Retry(w.Ctx) },
+			} {
+				if _, err := rerun(); err == nil || !strings.Contains(err.Error(), "k1") {
+					t.Errorf("%s: %s: got %v, want an error that names the key", name, verb, err)
+				}
+			}
+			if _, err := fails.Get(client, run.ID()).Result(w.Ctx); err == nil || !strings.Contains(err.Error(), "k1") {
+				t.Errorf("%s: result: got %v, want an error that names the key", name, err)
+			}
+		}
+		if runs := w.List(workflow.Filter{}); len(runs) != 1 {
+			t.Errorf("got %d runs, want that nothing was created", len(runs))
 		}
 	})
 }
