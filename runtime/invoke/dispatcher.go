@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -105,8 +106,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 }
 
 const (
-	// announceAgain is the interval at which a dispatcher reads what a target serves.
-	announceAgain = time.Minute
+	// announceAgain is the interval at which a dispatcher reads what a target serves while it calls
+	// the target, or while runs wait that no function and no worker serves. An announcement may start
+	// a process, so the interval is announceRarely if nothing happens. After a failure of a call the
+	// dispatcher reads it at once.
+	announceAgain, announceRarely = time.Minute, time.Hour
 	// retryFirst and retryMost are the first and the longest pause after a failure of a target.
 	retryFirst, retryMost = 250 * time.Millisecond, 30 * time.Second
 	// failedMost is the longest time for which a run is not offered after a call has failed for an
@@ -155,11 +159,8 @@ func (d *Dispatcher) dispatch(ctx context.Context, c *caller, a announced) error
 // it has answered. So a target that is down is not called for each of its runs, and a function that
 // dies because of one run does not delay the others.
 func (d *Dispatcher) watch(ctx context.Context, c *caller, a announced) {
-	for {
-		select {
-		case <-time.After(announceAgain):
-		case <-c.doubt:
-		case <-ctx.Done():
+	for last := time.Now(); ; last = time.Now() {
+		if !d.awaitReason(ctx, c, a, last) {
 			return
 		}
 		now, ok := c.probe(ctx)
@@ -167,6 +168,50 @@ func (d *Dispatcher) watch(ctx context.Context, c *caller, a announced) {
 			return
 		}
 	}
+}
+
+// awaitReason waits until there is a reason to read the announcement of a target, which was read at
+// last. It returns false if ctx has ended.
+func (d *Dispatcher) awaitReason(ctx context.Context, c *caller, a announced, last time.Time) bool {
+	for {
+		timer := time.NewTimer(announceAgain)
+		select {
+		case <-timer.C:
+			if c.wasCalled() || time.Since(last) >= announceRarely || d.unserved(ctx, a) {
+				return true
+			}
+		case <-c.doubt:
+			timer.Stop()
+			return true
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
+}
+
+// unserved reports whether runs wait that no live session serves, or that code of the target has
+// blocked. Another version of the target may execute them.
+func (d *Dispatcher) unserved(ctx context.Context, a announced) bool {
+	teller, ok := store.As[store.FleetTeller](d.client.Store())
+	if !ok {
+		return true
+	}
+	fleet, err := teller.Fleet(ctx)
+	if err != nil {
+		return false // asked again soon
+	}
+	served := map[store.Route]bool{}
+	for i := range fleet.Sessions {
+		if s := &fleet.Sessions[i]; s.Live(fleet.Now) {
+			for _, r := range s.Routes {
+				served[r] = true
+			}
+		}
+	}
+	return slices.ContainsFunc(fleet.Routes, func(l store.RouteLoad) bool {
+		return l.Ready > 0 && !served[l.Route] || l.Blocked > 0 && slices.Contains(a.routes, l.Route)
+	})
 }
 
 // pause waits for d. It returns false if ctx has ended.
@@ -179,194 +224,4 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// caller calls one target. It bounds the number of calls, and makes none while it is in doubt whether
-// the target works.
-type caller struct {
-	d       *Dispatcher
-	target  *Target
-	changed chan struct{}
-	doubt   chan struct{} // receives a value when a call has failed
-	calls   sync.WaitGroup
-
-	mu       sync.Mutex
-	build    string
-	patience time.Duration            // longest time of a call
-	inFlight map[event.RunID]bool     // runs whose call was not answered
-	refused  map[event.RunID]*refusal // runs that are not offered for a while
-	doubtful bool                     // whether a call has failed since the last announcement
-}
-
-// refusal is how often a call for a run has failed, and until when the run is not offered.
-type refusal struct {
-	times int
-	until time.Time
-}
-
-func newCaller(d *Dispatcher, t *Target) *caller {
-	return &caller{
-		d: d, target: t, changed: make(chan struct{}, 1), doubt: make(chan struct{}, 1),
-		inFlight: map[event.RunID]bool{}, refused: map[event.RunID]*refusal{},
-	}
-}
-
-// probe reads the announcement of the target. It retries until it succeeds, at growing intervals. It
-// returns false if ctx has ended.
-func (c *caller) probe(ctx context.Context) (announced, bool) {
-	told := ""
-	for failures := 1; ; failures++ {
-		a, err := c.target.announce(ctx, c.d.http)
-		if ctx.Err() != nil {
-			return announced{}, false
-		}
-		if err == nil {
-			if told != "" {
-				c.d.cfg.Logger.InfoContext(ctx, "a function can be called again", "target", c.target.URL)
-			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.doubtful = false
-			notify(c.changed)
-			return a, true
-		}
-		wait := backoff(failures, retryMost)
-		if code := codeOf(err); code != told {
-			told = code
-			c.d.cfg.Logger.WarnContext(ctx, "a function cannot be called: its runs wait", "target", c.target.URL, "code", code, "error", err, "again", wait)
-		}
-		pause(ctx, wait)
-	}
-}
-
-func codeOf(err error) string {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Code
-	}
-	return CodeUnexpected
-}
-
-// announce begins to dispatch to the announced code, which may accept runs that the earlier code has
-// refused.
-func (c *caller) announce(a announced) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.build, c.patience = a.build, a.budget+30*time.Second
-	clear(c.refused)
-}
-
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// free returns how many further calls may be made.
-func (c *caller) free() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.doubtful {
-		return 0
-	}
-	return max(c.target.Concurrency-len(c.inFlight), 0)
-}
-
-// offer calls the target for a run, unless there is a reason not to.
-func (c *caller) offer(ctx context.Context, run event.RunID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.inFlight[run] || ctx.Err() != nil {
-		return false
-	}
-	if r := c.refused[run]; r != nil && time.Now().Before(r.until) {
-		return false
-	}
-	c.inFlight[run] = true
-	patience := c.patience
-	c.calls.Go(func() {
-		// An answer is awaited even if the dispatcher stops, so that a run is not interrupted.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		a, err := c.target.call(ctx, c.d.http, run)
-		if err == nil && a.Status == StatusAnnounced {
-			err = &Error{Code: CodeNotFunction, Message: "it answers a request for a run with its announcement"}
-		}
-		c.answered(ctx, run, a, err)
-	})
-	return true
-}
-
-// answered records the answer for a run.
-func (c *caller) answered(ctx context.Context, run event.RunID, a Answer, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer notify(c.changed)
-	delete(c.inFlight, run)
-	switch {
-	case err == nil && a.Status == StatusDone:
-		c.refuse(run, failedMost) // A run that has ended is not offered again. If it is, the answer was wrong.
-		return
-	case err == nil:
-		delete(c.refused, run)
-		return
-	}
-	code, most := codeOf(err), retryMost
-	if !aboutRun[code] {
-		most = failedMost
-		c.doubtful = true
-		notify(c.doubt)
-	}
-	first, wait := c.refuse(run, most)
-	if first && !quiet[code] {
-		c.d.cfg.Logger.WarnContext(ctx, "a function has not executed a run", "run", run, "target", c.target.URL, "build", c.build, "code", code, "error", err)
-	}
-	time.AfterFunc(wait, func() { notify(c.changed) })
-}
-
-// refuse lets a run wait before it is offered again, longer each time and at most for most. It reports
-// whether the run was not refused before. The caller must hold the lock.
-func (c *caller) refuse(run event.RunID, most time.Duration) (first bool, wait time.Duration) {
-	r := c.refused[run]
-	if first = r == nil || time.Since(r.until) > most; first {
-		r = &refusal{}
-		c.refused[run] = r
-	}
-	r.times++
-	wait = backoff(r.times, most)
-	r.until = time.Now().Add(wait)
-	c.forget()
-	return first, wait
-}
-
-// refusedMost bounds how many refused runs a dispatcher remembers.
-const refusedMost = 10_000
-
-// forget removes refusals that are over. The caller must hold the lock.
-func (c *caller) forget() {
-	if len(c.refused) <= refusedMost {
-		return
-	}
-	for run, r := range c.refused {
-		if time.Now().After(r.until) {
-			delete(c.refused, run)
-		}
-	}
-	if len(c.refused) > refusedMost {
-		clear(c.refused)
-	}
-}
-
-// aboutRun contains the codes of answers that concern the run. After other errors it is in doubt
-// whether the target works.
-var aboutRun = map[string]bool{
-	CodeUnknownRun: true, CodeEnded: true, CodeOwned: true, CodeNotReady: true, CodeWrongBuild: true, CodeBlocked: true, CodeUnserved: true, CodeReplayed: true, CodeMalformed: true,
-}
-
-// quiet contains the codes of answers that are expected if there are several dispatchers or workers.
-var quiet = map[string]bool{CodeUnknownRun: true, CodeEnded: true, CodeOwned: true, CodeNotReady: true, CodeBusy: true}
-
-// backoff returns the pause after a number of failures.
-func backoff(times int, most time.Duration) time.Duration {
-	return min(retryFirst<<min(times-1, 10), most)
 }

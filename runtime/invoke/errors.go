@@ -32,6 +32,7 @@ const (
 	CodeNotFunction  = "not_function"  // set by the dispatcher: the target did not answer as a handler does
 	CodeUnreachable  = "unreachable"   // set by the dispatcher: there is no answer
 	CodeRedirect     = "redirect"      // set by the dispatcher: the target redirects
+	CodeNoProgress   = "no_progress"   // set by the dispatcher: the target answered for a run that it had not executed
 	CodeInvalidRoute = "invalid_route" // set by the dispatcher: the target announces a route that cannot exist
 )
 

@@ -13,7 +13,7 @@ import (
 )
 
 // ofDispatcher contains the codes that no handler sends.
-var ofDispatcher = map[string]bool{invoke.CodeNotFunction: true, invoke.CodeUnreachable: true, invoke.CodeRedirect: true, invoke.CodeInvalidRoute: true}
+var ofDispatcher = map[string]bool{invoke.CodeNotFunction: true, invoke.CodeUnreachable: true, invoke.CodeRedirect: true, invoke.CodeInvalidRoute: true, invoke.CodeNoProgress: true}
 
 // TestPage_HasAllCodesWithTheirStatus proves that docs/use/functions.md explains each error code, and
 // names the status that the handler sends with it. The codes of the dispatcher have no status.
