@@ -15,6 +15,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/invoke"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -178,4 +179,38 @@ func TestOPS7_RegistrationRefusesAFunctionWithoutCode(t *testing.T) {
 			t.Errorf("%s: error %v, want one that names Register", name, err)
 		}
 	}
+}
+
+// TestOPS7_ATimeoutInCodeThatExceedsTheBudgetBlocksTheRun proves that an attempt is not cut off before
+// the timeout that the code of its workflow sets: the run is blocked before, with the reason, and a
+// function with a longer budget or a worker continues it.
+func TestOPS7_ATimeoutInCodeThatExceedsTheBudgetBlocksTheRun(t *testing.T) {
+	coded := flowtest.Flow[time.Duration, int]("budget.coded")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		code := []flowtest.Binding{add, flowtest.As(coded, func(ctx workflow.Context, d time.Duration) (int, error) {
+			if _, err := addStep.Call(ctx, 1); err != nil {
+				return 0, err
+			}
+			return addStep.Call(workflow.WithStepOptions(ctx, workflow.AttemptTimeout(d)), 2)
+		})}
+		short, long := handler(w, invoke.Config{Budget: time.Minute}, code...), handler(w, invoke.Config{Budget: time.Hour}, code...)
+		fits, byFunction, byWorker := flowtest.Start(w, coded, time.Minute), flowtest.Start(w, coded, time.Hour), flowtest.Start(w, coded, time.Hour)
+		if a := ask(t, short, fits.ID()); a.Status != invoke.StatusDone {
+			t.Errorf("answer %+v for a timeout of the budget, want done", a)
+		}
+		for _, run := range []*workflow.Run[int]{byFunction, byWorker} {
+			a := ask(t, short, run.ID())
+			if a.code() != invoke.CodeBlocked || !flowtest.ContainsAll(a.Error.Message, "test.invoke.add", "1h0m0s", "1m0s", "Config.Budget") {
+				t.Errorf("answer %+v for a longer timeout, want blocked with the reason", a)
+			}
+		}
+		if a := ask(t, long, byFunction.ID()); a.Status != invoke.StatusDone {
+			t.Errorf("answer %+v of a function with a longer budget, want done", a)
+		}
+		w.Work(worker.Config{}, code...)
+		if got := flowtest.Result(w, byWorker); got != 3 {
+			t.Errorf("result %d of a worker, want 3", got)
+		}
+		w.Healthy()
+	})
 }

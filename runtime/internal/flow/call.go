@@ -29,7 +29,7 @@ func (ctx Context) plan(shared *StepPlan) *StepPlan {
 		p.Retry = *ctx.steps.Retry
 	}
 	if ctx.steps.Timeout > 0 {
-		p.Timeout = ctx.steps.Timeout
+		p.Timeout, p.Bounded = ctx.steps.Timeout, true
 	}
 	if q := ctx.steps.Queue; q != "" {
 		if p.Queue = q; q == ctx.Branch().Spec().Queue {
@@ -42,7 +42,7 @@ func (ctx Context) plan(shared *StepPlan) *StepPlan {
 // NewPlan returns the plan of a step without options.
 func NewPlan(spec *StepSpec) *StepPlan {
 	return &StepPlan{
-		Spec: spec, Retry: spec.Retry, Timeout: cmp.Or(max(spec.Timeout, 0), DefaultAttemptTimeout), Queue: spec.Queue,
+		Spec: spec, Retry: spec.Retry, Timeout: cmp.Or(max(spec.Timeout, 0), DefaultAttemptTimeout), Bounded: spec.Timeout > 0, Queue: spec.Queue,
 		Input: "input of step " + spec.Name, Result: "result of step " + spec.Name,
 	}
 }
@@ -205,7 +205,8 @@ func stepProgram(spec *StepSpec) replay.Program {
 			return Ending(s, &PayloadError{What: "input of step " + spec.Name, Err: err})
 		}
 		own := b.Spec()
-		plan := &StepPlan{Spec: spec, Retry: call.Retry, Timeout: call.Timeout, Caller: &Caller{
+		bounded := spec.Timeout > 0 || call.Timeout != DefaultAttemptTimeout
+		plan := &StepPlan{Spec: spec, Retry: call.Retry, Timeout: call.Timeout, Bounded: bounded, Caller: &Caller{
 			Run: own.Parent, WorkflowID: call.WorkflowID, Workflow: call.Workflow, Key: own.ParentKey, Tags: call.Tags,
 		}}
 		op := b.Step(s, spec.Name, b.Key(spec.Name), call.Args, plan, func([]byte) string { return "" })

@@ -33,6 +33,7 @@ type StepPlan struct {
 	Spec    *StepSpec
 	Retry   Retry
 	Timeout time.Duration
+	Bounded bool    // whether the directive or the call sets Timeout; otherwise it is the default
 	Queue   string  // queue whose workers execute the step; if empty, the run executes a step without limits itself
 	Caller  *Caller // the run that calls the step, if another run executes it; nil if the calling run executes it
 

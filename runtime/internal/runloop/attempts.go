@@ -135,6 +135,9 @@ func (s *State) startSteps() error {
 		if _, known := s.Code.Step(op.Name); !known {
 			return &unknownStepError{Run: s.id, Workflow: s.route.Workflow, Step: op.Name}
 		}
+		if err := s.checkTimeout(op); err != nil {
+			return err
+		}
 		if s.gaveWay = s.lacksTime(op); s.gaveWay {
 			return nil
 		}

@@ -1,8 +1,10 @@
 package runloop
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/replay"
 )
@@ -19,6 +21,11 @@ import (
 // small part of it. If such an attempt had to wait for a whole budget, each of them would need an
 // invocation of its own. So half of the budget suffices, except for steps that are not idempotent:
 // these must not be cut off, because they cannot be given back.
+
+// A timeout that is set and longer than the budget cannot be kept: an attempt that needs it would be cut
+// off in each invocation. If the directive sets it, package invoke refuses to start. If the code of the
+// workflow sets it, the run is blocked, so that an invocation with a longer budget or a worker
+// continues it.
 
 // LateMost bounds how much later than its claim the first attempt of an invocation may end because
 // reading and replaying the log took time. The lease of the invocation covers it.
@@ -37,6 +44,27 @@ func (s *State) lacksTime(op *replay.Op) bool {
 		}
 	}
 	return s.moment.Now.Add(need).After(s.first.Add(s.Within + Slack(s.Within)))
+}
+
+// stepTimeoutError is the error of a run that calls a step whose timeout is longer than the budget.
+type stepTimeoutError struct {
+	Step            string
+	Timeout, Budget time.Duration
+}
+
+func (e *stepTimeoutError) Error() string {
+	return fmt.Sprintf("step %s has the timeout %v, which the code of the workflow sets, and a function executes attempts of at most %v, its budget: "+
+		"set a shorter timeout, raise invoke.Config.Budget, or start a worker, which continues the run", e.Step, e.Timeout, e.Budget)
+}
+
+// checkTimeout returns an error if the timeout of a step is set and longer than the budget. Attempts of
+// steps of the runtime may be cut off, because they are repeated.
+func (s *State) checkTimeout(op *replay.Op) error {
+	plan := flow.PlanOf(op)
+	if s.Within == 0 || !plan.Bounded || plan.Timeout <= s.Within || event.Reserved(op.Name) {
+		return nil
+	}
+	return &stepTimeoutError{Step: op.Name, Timeout: plan.Timeout, Budget: s.Within}
 }
 
 // Slack is how much longer than the budget an invocation lasts, so that attempts which begin a moment
