@@ -88,7 +88,7 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 		}
 		defer r.Close()
 		d.extend(r.Size())
-		data, err = readAll(r, r.Size())
+		data, err = io.ReadAll(r)
 		return err
 	})
 	if isNotFound(err) {
@@ -98,17 +98,6 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	return data, nil
-}
-
-// readAll reads size bytes at least.
-func readAll(r io.Reader, size int64) ([]byte, error) {
-	var data bytes.Buffer
-	data.Grow(bytes.MinRead + int(min(size, 16<<20))) // more is allocated when it arrives
-	n, err := data.ReadFrom(r)
-	if err == nil && n < size {
-		err = fmt.Errorf("read %d bytes of %d: %w", n, size, io.ErrUnexpectedEOF)
-	}
-	return data.Bytes(), err
 }
 
 // deletes is the number of blobs that are deleted at a time.

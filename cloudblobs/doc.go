@@ -16,8 +16,8 @@
 // A program needs the permissions s3:PutObject, s3:GetObject, s3:DeleteObject, s3:ListBucket and
 // s3:AbortMultipartUpload. The bucket must have neither a lifecycle rule that deletes objects nor
 // versions that are kept forever, and it must not be a directory bucket, which does not sort its
-// lists. Payloads above 16 MiB are uploaded in parts. A rule AbortIncompleteMultipartUpload of one day
-// removes the parts of programs that were killed; nothing else sees these parts.
+// lists. Payloads above 16 MiB are uploaded in parts, which become visible together. A lifecycle rule
+// AbortIncompleteMultipartUpload of one day removes the parts of uploads that were interrupted.
 //
 // # Failures
 //
