@@ -43,6 +43,7 @@ var plain = []string{
 }
 
 var secret = []string{
+	"FLOWGEN_CODEC_KEYS",
 	"FLOWGEN_SERVER",
 	"FLOWGEN_STORE",
 	"FLOWGEN_STORE_PASSWORD",

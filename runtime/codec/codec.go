@@ -277,7 +277,7 @@ func (c *Codec) active(ctx context.Context) (Key, error) {
 // key returns the key with an ID.
 func (c *Codec) key(ctx context.Context, id string) (Key, error) {
 	if c.keys == nil {
-		return Key{}, &KeyError{Key: id, Err: errors.New("the codec has no keys")}
+		return Key{}, &KeyError{Key: id, Err: fmt.Errorf("the codec has no keys: %w", ErrKeyNotFound)}
 	}
 	k, err := c.keys.Key(ctx, id)
 	if err == nil && k.ID != id {

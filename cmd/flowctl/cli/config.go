@@ -25,6 +25,9 @@ type environment struct {
 	Server string `env:"FLOWGEN_SERVER" secret:"url"`
 	// Token is the token for the server.
 	Token string `env:"FLOWGEN_TOKEN" secret:"yes"`
+	// CodecKeys contains the keys of encrypted payloads, as lines of the form ID BASE64. The first key
+	// encrypts payloads, all keys decrypt them.
+	CodecKeys string `env:"FLOWGEN_CODEC_KEYS" secret:"yes"`
 	// JournalMost is the maximum number of journal entries. Use the same value in all processes.
 	JournalMost int `env:"FLOWGEN_JOURNAL_MOST" default:"100000"`
 	// JournalFor is the maximum age of journal entries. Use the same value in all processes.
