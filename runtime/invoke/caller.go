@@ -24,6 +24,7 @@ type caller struct {
 	inFlight map[event.RunID]bool  // runs whose call was not answered; true: the answers for the run were false
 	known    map[event.RunID]*past // runs for which the target was called
 	doubtful bool                  // whether a call has failed since the last announcement
+	since    time.Time             // when a call has failed first since the last announcement
 	called   bool                  // whether the target was called since the last announcement
 	lies
 }
@@ -63,12 +64,22 @@ func (c *caller) probe(ctx context.Context) (announced, bool) {
 			notify(c.changed)
 			return a, true
 		}
+		c.fails()
 		wait := backoff(failures, retryMost)
 		if code := codeOf(err); code != told {
 			told = code
 			c.d.cfg.Logger.WarnContext(ctx, "a function cannot be called: its runs wait", "target", c.target.URL, "code", code, "error", err, "again", wait)
 		}
 		pause(ctx, wait)
+	}
+}
+
+// fails records that the target does not answer.
+func (c *caller) fails() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.doubtful {
+		c.doubtful, c.since = true, time.Now()
 	}
 }
 
@@ -162,14 +173,20 @@ func (c *caller) answered(ctx context.Context, run event.RunID, a Answer, err er
 	code, most := codeOf(err), retryMost
 	if !aboutRun[code] {
 		most = failedMost
-		c.doubtful = true
+		if !c.doubtful {
+			c.doubtful, c.since = true, time.Now()
+		}
 		notify(c.doubt)
 	}
 	if time.Since(p.until) > most {
 		p.failed = 0
 	}
 	p.failed++
-	if c.wait(p, backoff(p.failed, most)); p.failed == 1 && !quiet[code] {
+	d := backoff(p.failed, most)
+	if code == CodeBlocked {
+		d = blockedWait
+	}
+	if c.wait(p, d); p.failed == 1 && !quiet[code] {
 		c.warn(ctx, run, err)
 	}
 }
@@ -180,6 +197,13 @@ func (c *caller) end(run event.RunID) {
 	defer c.mu.Unlock()
 	delete(c.inFlight, run)
 	notify(c.changed)
+}
+
+// away reports whether the target has not answered for a while.
+func (c *caller) away() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doubtful && time.Since(c.since) >= awayAfter
 }
 
 // warn logs why the target has not executed a run.

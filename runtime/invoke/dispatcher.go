@@ -116,9 +116,11 @@ const (
 	// failedMost is the longest time for which a run is not offered after a call has failed for an
 	// unknown reason. If the function has died, the run is owned until its lease expires in any case.
 	failedMost = 5 * time.Second
-	// blockedWait is how long a run that the code of the target could not replay is not offered to the
-	// same code.
-	blockedWait = time.Hour
+	// awayAfter is how long a target must not answer until its build has no host for pinned runs.
+	awayAfter = 30 * time.Second
+	// blockedWait is how long a run that the code of the target could not execute is not offered to the
+	// same code. An announcement of other code ends it.
+	blockedWait = 10 * time.Minute
 )
 
 // serve dispatches to a target until ctx ends.
@@ -151,6 +153,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, c *caller, a announced) error
 	w := worker.New(d.client, worker.Config{Name: d.cfg.Name, Logger: d.cfg.Logger, NoLocalStart: true})
 	return (*flow.Registry)(w.Registry()).Kit().Invoker.Dispatch(ctx, flow.Dispatch{
 		Routes: a.routes, Fingerprint: a.fingerprint, Most: c.target.Concurrency, Free: c.free, Offer: func(run event.RunID) bool { return c.offer(ctx, run) }, Changed: c.changed,
+		Away: c.away,
 	})
 }
 

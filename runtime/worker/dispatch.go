@@ -53,18 +53,37 @@ func (i invoker) Dispatch(ctx context.Context, d flow.Dispatch) error {
 	}
 	w.declares = false
 	c := newClaimed(d.Routes)
-	w.served.code = c.has
+	w.served.code, w.served.own = c.has, d.Routes
 	w.served.claimed.Store(c)
 	w.fit, w.build = d.Fingerprint, flow.BuildOf(d.Fingerprint)
 	defer w.setParams()()
-	return w.serve(ctx, (&dispatch{w.env, w.claimer, d}).run)
+	offers := &dispatch{env: w.env, claimer: w.claimer, Dispatch: d, moved: wait.NewNotifier()}
+	w.dispatches = offers
+	return w.serve(ctx, offers.run)
 }
 
 // dispatch offers ready runs.
 type dispatch struct {
 	*env
 	claimer *claimer
+	moved   wait.Notifier // notified when the routes have changed
 	flow.Dispatch
+}
+
+// newMover returns the mover of a dispatch. So functions execute the pinned runs of a build that has
+// neither functions nor workers, by the rule of workers. A function accepts such a run while a session
+// of its build announces the route; see [Worker.accepts].
+func (d *dispatch) newMover(w *Worker) *mover {
+	m := w.newMover()
+	m.always = slices.ContainsFunc(d.Routes, isPinned)
+	m.moved, m.away = func() { d.moved.Notify() }, d.Away
+	m.claim = func(_ context.Context, run event.RunID) error {
+		if d.Free() > 0 {
+			d.Offer(run)
+		}
+		return nil
+	}
+	return m
 }
 
 const (
@@ -135,7 +154,7 @@ func (d *dispatch) examine(ctx context.Context, s *source) error {
 	if id == "" {
 		return s.Renew(ctx, id)
 	}
-	got, err := d.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: d.Routes})
+	got, err := d.store.Claim(ctx, store.Claim{Partition: s.Partition, Session: id, Token: event.NewToken(), Routes: d.served.routes()})
 	if errors.Is(err, store.ErrExpired) {
 		return s.Renew(ctx, id)
 	}
@@ -157,7 +176,7 @@ func (d *dispatch) offer(ctx context.Context) (accepted int, left bool, err erro
 		return 0, false, fmt.Errorf("dispatch runs: the store is no store.ReadyLister: %w", errors.ErrUnsupported)
 	}
 	for s := range d.claimer.inTurn() {
-		runs, failed := lister.Ready(ctx, s.Partition, d.Routes, 2*d.Most)
+		runs, failed := lister.Ready(ctx, s.Partition, d.served.routes(), 2*d.Most)
 		if failed != nil {
 			err = failed // the other partitions may answer
 			continue
@@ -203,13 +222,15 @@ func (d *dispatch) await(ctx context.Context) (store.Woken, error) {
 		req.Sessions = append(req.Sessions, store.WaitSession{Partition: s.Partition, Session: s.Current()})
 	}
 	if d.Free() > 0 {
-		req.Routes = d.Routes
+		req.Routes = d.served.routes()
 	}
 	wctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		select {
 		case <-d.Changed:
+			cancel()
+		case <-d.moved:
 			cancel()
 		case <-wctx.Done():
 		}

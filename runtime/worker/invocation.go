@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,7 +109,7 @@ func (w *Worker) look(ctx context.Context, run event.RunID) (*store.Loaded, erro
 	switch {
 	case r.QueueState == store.StateEnded:
 		return nil, &store.TerminalError{Run: run, Status: r.Status}
-	case !w.served.claims(r.Route):
+	case !w.served.claims(r.Route) && !w.accepts(ctx, r):
 		return nil, &flow.RouteError{Route: r.Route}
 	case r.QueueState == store.StateOwned:
 		return nil, fmt.Errorf("claim run %s: %w", run, store.ErrOwned)
@@ -116,6 +117,20 @@ func (w *Worker) look(ctx context.Context, run event.RunID) (*store.Loaded, erro
 		return nil, &flow.NotReadyError{State: r.QueueState, Due: r.Due}
 	}
 	return l, nil
+}
+
+// accepts reports whether an invocation may execute a run that is pinned to another build: the code of
+// that build has blocked the run, or a session of this build announces its route. The dispatch that has
+// opened the session has decided this by the rule of workers; see [mover.leaves].
+func (w *Worker) accepts(ctx context.Context, r *store.Record) bool {
+	if w.build == "" || !isPinned(r.Route) || !w.served.executes(r.Route) {
+		return false
+	}
+	if r.QueueState == store.StateBlocked {
+		return true
+	}
+	v, err := w.loop.client.Pins().Read(ctx)
+	return err == nil && slices.Contains(v.Serving(r.Route), w.build)
 }
 
 // forOne returns a worker for one invocation, with the code of w.

@@ -39,6 +39,7 @@ type mover struct {
 	always bool                                             // whether the worker checks at intervals; otherwise only while it has found pinned runs
 	found  wait.Notifier                                    // notified when a pinned run was found that no worker serves
 	moved  func()                                           // called when the routes have changed
+	away   func() bool                                      // reports whether the functions of a dispatch do not answer; nil in a worker
 	claim  func(ctx context.Context, run event.RunID) error // claims a run by its ID
 
 	empty map[store.Route]time.Time // when the build of a route was first seen without workers
@@ -145,7 +146,7 @@ const claimsEnd = 20 * time.Millisecond
 // routes returns the routes from which the worker claims runs. It reports whether there are pinned
 // runs of other builds that the worker may have to claim.
 func (m *mover) routes(v *pins.View) (routes []store.Route, more bool) {
-	retired := v.State.Retired(m.build)
+	retired, away := v.State.Retired(m.build), m.away != nil && m.away()
 	base, busy := map[store.Route]bool{}, map[store.Route]bool{}
 	for i := range v.Fleet.Routes {
 		busy[v.Fleet.Routes[i].Route] = !v.Fleet.Routes[i].Idle()
@@ -153,6 +154,9 @@ func (m *mover) routes(v *pins.View) (routes []store.Route, more bool) {
 	for _, r := range m.served.own {
 		base[r] = true
 		plain, pin := pins.Plain(r)
+		if away && pin != "" {
+			continue // functions or workers of other builds may execute these runs
+		}
 		// Pinned runs are left after another worker has added their route. A worker of a release
 		// without pins never does.
 		if !retired || !m.others(v, plain) || pin != "" && busy[r] && !m.others(v, r) {
@@ -163,7 +167,7 @@ func (m *mover) routes(v *pins.View) (routes []store.Route, more bool) {
 	for i := range v.Fleet.Routes {
 		l := &v.Fleet.Routes[i]
 		plain, build := pins.Plain(l.Route)
-		if build == "" || base[l.Route] || l.Idle() || !m.served.executes(l.Route) {
+		if build == "" || away || base[l.Route] || l.Idle() || !m.served.executes(l.Route) {
 			continue
 		}
 		open[l.Route] = true

@@ -56,6 +56,12 @@ func (s *served) executes(r store.Route) bool {
 	return s.code[plain]
 }
 
+// isPinned reports whether the runs of a route are pinned to a build.
+func isPinned(r store.Route) bool {
+	_, build := event.SplitQueue(r.Queue)
+	return build != ""
+}
+
 // queueOf returns the queue of the runs of a route, without the build to which they are pinned.
 func queueOf(r store.Route) string {
 	queue, _ := event.SplitQueue(r.Queue)

@@ -90,7 +90,8 @@ func (u *unserved) tellUnserved(r *store.Record) {
 	if _, known := u.told.LoadOrStore(r.Route, true); known {
 		return
 	}
-	u.log.Warn("a run waits for a worker, but no worker serves it", "run", r.Run, "workflow", r.Route.Workflow, "queue", queueOf(r.Route),
+	queue, build := event.SplitQueue(r.Route.Queue)
+	u.log.Warn("a run waits for a worker, but no worker serves it", "run", r.Run, "workflow", r.Route.Workflow, "queue", queue, "pinned", build,
 		"for", waited.Round(time.Second), "fix", "start a worker that registers the workflow or step and serves the queue, or cancel the run")
 }
 

@@ -52,8 +52,10 @@ type Worker struct {
 	declares  bool        // whether the worker creates the schedules of directives and writes the catalogue
 	watchdog  *watchdog
 	alerting  *alerting.Alerting // nil without rules and targets
-	ran       atomic.Bool
-	vitals    vitals
+	// dispatches is nil unless the worker executes nothing, and offers runs to functions.
+	dispatches *dispatch
+	ran        atomic.Bool
+	vitals     vitals
 }
 
 // New returns a worker on the client's store. It panics if a field of the
@@ -300,9 +302,12 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	if len(w.cfg.Alerts.Rules) > 0 {
 		w.work.Go(func() { w.alerting.Run(purging) })
 	}
-	if w.declares && w.build != "" {
-		m := w.newMover()
-		w.work.Go(func() { m.run(purging) })
+	switch {
+	case w.build == "":
+	case w.dispatches != nil:
+		w.work.Go(func() { w.dispatches.newMover(w).run(purging) })
+	case w.declares:
+		w.work.Go(func() { w.newMover().run(purging) })
 	}
 }
 

@@ -66,6 +66,9 @@ type Dispatch struct {
 	// Offer is called with a ready run of the routes. It returns false if it declines the run, which
 	// will then be offered again.
 	Offer func(run event.RunID) bool
+	// Away reports whether the functions have not answered for a while. Other builds may then execute
+	// the runs that are pinned to their build.
+	Away func() bool
 	// Changed receives a value when Free or the answers of Offer may have changed.
 	Changed <-chan struct{}
 }
