@@ -61,9 +61,13 @@ func TestOPS10_TheConsoleShowsTheBuildOfAPinnedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tab := range []string{"", "/events", "/data"} {
-		has(t, mainOf(s.get("runs/"+string(run.ID())+tab, 200)), `<dt>Pinned to</dt><dd class="mono">blue-1</dd>`)
+		has(t, mainOf(s.get("runs/"+string(run.ID())+tab, 200)), `<dt>Pinned to build</dt><dd class="mono">blue-1</dd>`, `<dt>Created by build</dt><dd`)
 	}
 	hasNot(t, mainOf(s.get("runs/"+s.Ended("good", ""), 200)), "Pinned to")
+	if err := s.Client.Store().CloseSession(t.Context(), 0, "blue"); err != nil {
+		t.Fatal(err)
+	}
+	has(t, mainOf(s.get("runs/"+string(run.ID()), 200)), "No live worker of build blue-1, to which the run is pinned", "retire the build")
 }
 
 // The test proves that a viewer sees the builds but no actions, and that a reader with an owner sees

@@ -140,6 +140,10 @@ func whyOf(r *admin.Run) *why {
 		w.Title = "No worker serves it"
 		w.Text = "No live worker serves workflow " + r.Workflow + " on queue " + r.Queue + "."
 		w.Frees = "Start a worker that registers this workflow and serves this queue."
+		if r.Pin != "" {
+			w.Text = "No live worker of build " + r.Pin + ", to which the run is pinned, serves workflow " + r.Workflow + " on queue " + r.Queue + "."
+			w.Frees = "Start a worker of this build, or retire the build: its pinned runs then move to another one."
+		}
 	case len(r.Retries) > 0:
 		w.Kind = "retrying"
 		w.Title = "Retrying " + plural(len(r.Retries), "step", "steps")

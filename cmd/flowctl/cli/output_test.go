@@ -167,8 +167,8 @@ func TestEV11_AttributesOfAStartAreShown(t *testing.T) {
 	s.wants(2, nil, []string{`--attribute "tenant" does not have the form name=value`}, "start", "shop.order", "--attribute", "tenant")
 	s.wants(2, nil, []string{`key of an attribute "build" is set by the runtime`}, "start", "shop.order", "-i", `{"what":"good"}`, "--attribute", "build=1")
 	s.wants(0, []string{"wrun_"}, nil, "start", "shop.order", "-i", `{"what":"good"}`, "--id", "attributed", "--attribute", "tenant=acme", "--attribute", "plan=a=b")
-	s.wants(0, []string{"attr ", "plan=a=b", "tenant=acme", "build="}, nil, "show", "id:attributed")
-	if out := s.flowctl("show", "id:attributed", "--payloads", "hide").stdout; strings.Contains(out, "acme") || !strings.Contains(out, "build=") {
+	s.wants(0, []string{"attr ", "plan=a=b", "tenant=acme", "created by  build "}, nil, "show", "id:attributed")
+	if out := s.flowctl("show", "id:attributed", "--payloads", "hide").stdout; strings.Contains(out, "acme") || !strings.Contains(out, "created by  build ") || strings.Contains(out, "build=") {
 		t.Errorf("without payloads, show prints %s", out)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // shown is the JSON output of flowctl show.
@@ -155,12 +156,15 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	line("id", r.WorkflowID)
 	line("status", statusOf(r))
 	line("queue", r.Queue)
-	line("pinned to", r.Pin)
+	line("pinned to", ofBuild(r.Pin))
+	line("created by", ofBuild(r.Attributes[event.AttributeBuild]))
 	for name, value := range r.Tags {
 		line("tag", name+"="+value)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Attributes)) {
-		line("attr", key+"="+r.Attributes[key])
+		if key != event.AttributeBuild {
+			line("attr", key+"="+r.Attributes[key])
+		}
 	}
 	line("parent", r.Parent)
 	line("rerun of", r.RerunOf)
@@ -179,6 +183,14 @@ func (c *command) head(r *admin.Run, streams *admin.StreamList) error {
 	headStreams(line, r, streams)
 	line("actions", strings.Join(r.Actions, " "))
 	return t.end()
+}
+
+// ofBuild returns the text for a build, or "" if there is none.
+func ofBuild(build string) string {
+	if build == "" {
+		return ""
+	}
+	return "build " + build
 }
 
 // statusOf returns the status of a run, with the reason why it is paused or ends.
@@ -223,7 +235,10 @@ func headTimes(line func(name, value string), r *admin.Run) {
 // headFailureGroup prints the reason why a run does not progress, its failed attempts, and its
 // failure.
 func headFailureGroup(line func(name, value string), r *admin.Run) {
-	if r.Unserved {
+	switch {
+	case r.Unserved && r.Pin != "":
+		line("unserved", "no live worker of build "+r.Pin+" serves this workflow and queue: start one, or move its runs to another build with flowctl deploys retire "+r.Pin)
+	case r.Unserved:
 		line("unserved", "no live worker serves this workflow and queue: start one")
 	}
 	line("blocked", r.Blocked)
