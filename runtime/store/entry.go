@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 )
 
 // Entries is a store that keeps named entries: small values that belong to no run, such as the
@@ -147,7 +148,13 @@ var spaces = map[string]func(key string, value []byte) error{
 	JournalSpace: func(id string, value []byte) error { _, err := unpackJournal(id, value); return err },
 	AlertSpace:   func(string, []byte) error { return nil }, // a worker replaces an entry that it cannot read
 	DeploySpace: func(_ string, value []byte) error {
-		return json.Unmarshal(value, &struct{ Builds []struct{ ID string } }{})
+		return json.Unmarshal(value, &struct {
+			Builds []struct {
+				ID, To               string
+				First, Last, Retired time.Time
+				Percent              int
+			}
+		}{})
 	},
 }
 

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -149,5 +151,50 @@ func TestOPS10_TheWorkerOfServeIsNoDeployment(t *testing.T) {
 		}
 		s.wants(0, []string{"100"}, nil, "deploys")
 		s.wants(0, []string{"no distribution"}, nil, "deploys", "ramp", "--reset", "--server", p.url, "--store", "")
+	})
+}
+
+// The page of a run has two builds: the one to which it is pinned, and the one of the program that
+// has started it.
+func TestOPS10_ShowNamesTheBuildsOfARun(t *testing.T) {
+	s := open(t)
+	var id string
+	s.look(func(ctx context.Context, c *workflow.Client) {
+		flow := shim.NewWorkflow[int, int]("shop.pinned", "n", shim.WorkflowPolicy{Pin: true})
+		session := store.Session{ID: "blue", Worker: "pretended", TTL: time.Hour, Fingerprint: "blue-1@0", Routes: []store.Route{{Queue: event.PinnedQueue("default", "blue-1"), Workflow: flow.Name()}}}
+		if err := c.Store().OpenSession(ctx, session); err != nil {
+			t.Fatal(err)
+		}
+		run, err := flow.Start(ctx, c, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id = string(run.ID())
+		s.wants(0, []string{"pinned to   build blue-1\n", "created by  build "}, nil, "show", id)
+		if out := s.flowctl("show", id).stdout; strings.Contains(out, "build=") || strings.Contains(out, "unserved") {
+			t.Errorf("show prints\n%s", out)
+		}
+		if err := c.Store().CloseSession(ctx, 0, "blue"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	s.wants(0, []string{"no live worker of build blue-1 serves", "flowctl deploys retire blue-1"}, nil, "show", id)
+}
+
+func TestOPS10_FsckRepairsADamagedRecordOfDeployments(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		s := openAt(t, url)
+		s.look(func(ctx context.Context, c *workflow.Client) {
+			entries, _ := store.As[store.Entries](c.Store())
+			damaged := store.Entry{Space: store.DeploySpace, Key: "record", Value: []byte(`{"builds":[{"id":"v1","percent":"100"}]}`)}
+			if err := entries.WriteEntry(ctx, store.EntryWrite{Entry: damaged}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		s.wants(1, nil, []string{"record of deployments is damaged", "flowctl fsck --repair"}, "deploys")
+		s.wants(7, []string{"24 ", "deploys has", "planned", "remove it"}, nil, "fsck")
+		s.wants(0, []string{"repaired", "Findings left: 0."}, nil, "fsck", "--repair", "-y")
+		s.wants(0, nil, nil, "deploys")
+		s.wants(0, []string{"No violations."}, nil, "fsck")
 	})
 }

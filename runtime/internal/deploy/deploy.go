@@ -191,7 +191,7 @@ func load(ctx context.Context, entries store.Entries) (s State, value []byte, er
 		return State{}, nil, nil
 	}
 	if err := json.Unmarshal(found[0].Value, &s); err != nil {
-		return State{}, nil, fmt.Errorf("read the record of deployments: %w", err)
+		return State{}, nil, fmt.Errorf("the record of deployments is damaged: %w: remove it with \"flowctl fsck --repair\", and then ramp and retire the builds again", err)
 	}
 	return s, found[0].Value, nil
 }

@@ -90,20 +90,29 @@ func (c *counted) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	return c.keeper.WriteEntry(ctx, w)
 }
 
+// fsck finds and removes the record that Load cannot read, and no other one.
 func TestOPS10_Load_ReportsADamagedRecord(t *testing.T) {
-	e := entries(t)
-	damaged := store.Entry{Space: store.DeploySpace, Key: "record", Value: []byte(`{"builds":7}`)}
-	if err := e.WriteEntry(t.Context(), store.EntryWrite{Entry: damaged}); err != nil {
-		t.Fatal(err)
-	}
-	if damaged.Damage() == nil {
-		t.Error("fsck would not find the damaged record")
-	}
-	if s, err := deploy.Load(t.Context(), e); err == nil {
-		t.Errorf("got %+v, want an error", s)
-	}
-	if _, err := deploy.Update(t.Context(), e, func(s *deploy.State) error { s.Add("a"); return nil }); err == nil {
-		t.Error("Update has replaced a record that it could not read")
+	for value, damaged := range map[string]bool{
+		`{"builds":7}`: true, `[]`: true, `{"builds":[`: true, `{"builds":[{"id":7}]}`: true, `{"builds":[{"id":"a","percent":"5"}]}`: true,
+		`{"builds":[{"id":"a","percent":1.5}]}`: true, `{"builds":[{"id":"a","first":"yesterday"}]}`: true, `{"builds":[{"id":"a","last":0}]}`: true,
+		`{"builds":[{"id":"a","retired":true}]}`: true, `{"builds":[{"id":"a","to":{}}]}`: true,
+		`{}`: false, `{"builds":null,"newer":1}`: false,
+		`{"builds":[{"id":"a","first":"2026-11-01T12:00:00Z","last":"2026-11-01T12:00:00Z","percent":100,"retired":"2026-11-01T12:00:00Z","to":"b"}]}`: false,
+	} {
+		e := entries(t)
+		entry := store.Entry{Space: store.DeploySpace, Key: "record", Value: []byte(value)}
+		if err := e.WriteEntry(t.Context(), store.EntryWrite{Entry: entry}); err != nil {
+			t.Fatal(err)
+		}
+		if err := entry.Damage(); (err != nil) != damaged {
+			t.Errorf("%s: fsck finds %v, want damage %t", value, err, damaged)
+		}
+		if s, err := deploy.Load(t.Context(), e); (err != nil) != damaged || damaged && !strings.Contains(err.Error(), "flowctl fsck --repair") {
+			t.Errorf("%s: got %+v, %v, want an error that names the repair: %t", value, s, err, damaged)
+		}
+		if _, err := deploy.Update(t.Context(), e, func(s *deploy.State) error { s.Add("a"); return nil }); (err != nil) != damaged {
+			t.Errorf("%s: Update returned %v; want an error if it cannot read the record: %t", value, err, damaged)
+		}
 	}
 }
 

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/deploy"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/fsck"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -277,4 +281,34 @@ func TestOPS10_AChainMovesWhenItContinuesAsNew(t *testing.T) {
 	if got := flowtest.Result(w, run); got != "b" {
 		t.Errorf("the continuation was executed by build %q, want b", got)
 	}
+}
+
+// While the record cannot be read, workers continue with what they have read before. After the repair
+// all builds that have workers are in use.
+func TestOPS10_ADamagedRecordOfDeploymentsIsRepairedBesideWorkers(t *testing.T) {
+	onEveryStoreAndCluster(t, func(t *testing.T, w *flowtest.World) {
+		a, _ := fits(w, "a"), fits(w, "b")
+		serving(w, fitting, "a", "b")
+		runs := started(w, a, fitting, 2)
+		entries, _ := store.As[store.Entries](w.Store)
+		flowtest.Order(t, entries.WriteEntry(w.Ctx, store.EntryWrite{Entry: store.Entry{Space: store.DeploySpace, Key: "record", Value: []byte(`{"builds":[{"id":"a","percent":"5"}]}`)}}))
+		if _, err := fitting.Start(w.Ctx, w.Client, 1); err == nil || !strings.Contains(err.Error(), "flowctl fsck --repair") {
+			t.Errorf("start of a pinned run by another program: got error %v", err)
+		}
+		advance(w, runs)
+		executedBy(w, runs, "a", "a")
+		if _, repairable := store.As[store.Rebuilder](w.Store); !repairable {
+			return // a store in memory
+		}
+		report, err := fsck.Repair(w.Ctx, w.Store, fsck.Options{By: "test"})
+		if err != nil || len(report.Fixes) != 1 || len(report.Remaining) > 0 || !strings.Contains(report.Fixes[0].Findings[0].What, "deploys has") {
+			t.Fatalf("repair: %+v, %v", report, err)
+		}
+		_, err = ops.New(w.Client).Ramp(w.Ctx, map[string]int{"b": 100})
+		flowtest.Order(t, err)
+		run := flowtest.Start(w, fitting, 1)
+		advance(w, []*workflow.Run[[]string]{run})
+		executedBy(w, []*workflow.Run[[]string]{run}, "b", "b")
+		w.Healthy()
+	})
 }
