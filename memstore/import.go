@@ -63,6 +63,12 @@ func (p *partition) SetChain(r *run, next, latest event.RunID) error {
 	return nil
 }
 
+// ReplaceFrames replaces the log.
+func (p *partition) ReplaceFrames(r *run, frames [][]byte) error {
+	r.frames = slices.Clone(frames)
+	return nil
+}
+
 // StreamNames returns the names of the streams of a run's chain.
 func (s *Store) StreamNames(ctx context.Context, run event.RunID) ([]string, error) {
 	if err := s.enter(ctx); err != nil {

@@ -306,10 +306,14 @@ func (s *Store) importing(m *store.Import, create *store.Create) *call {
 		}
 		info = append(info, st.Name, number(int64(st.First())), number(int64(st.Last)), longest, closed, len(st.Chunks))
 	}
+	replace := ""
+	if m.Replace {
+		replace = "1"
+	}
 	args := []any{
 		s.at(), millis(rec.CreatedAt), millis(rec.EndedAt), durationMillis(m.Retention(rec.EndedAt)), store.Horizon.Milliseconds(),
 		store.DefaultRetention.Milliseconds(), short(rec.Next), chain, widKey(rec.WorkflowID), label.Group, about, store.FailureGroupKept.Milliseconds(),
-		string(m.By), string(store.ReasonImported), len(m.Frames) - 1, len(m.Streams), len(bodies), short(rec.Rerun),
+		string(m.By), string(store.ReasonImported), len(m.Frames) - 1, len(m.Streams), len(bodies), short(rec.Rerun), replace,
 	}
 	for i := range m.Frames {
 		if size += len(m.Frames[i]); i > 0 {

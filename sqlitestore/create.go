@@ -226,6 +226,19 @@ func (t *tx) InsertPast(c *store.Create, chain event.RunID, created int64) (*run
 	return r, t.insertRow(r)
 }
 
+// ReplaceFrames replaces the log.
+func (t *tx) ReplaceFrames(r *run, frames [][]byte) error {
+	if err := t.exec(`DELETE FROM frames WHERE run = ?`, r.key); err != nil {
+		return err
+	}
+	for i, frame := range frames {
+		if err := t.appendFrame(r.key, uint64(i)+1, frame); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // SetChain records the next run of r and the latest run of its chain.
 func (t *tx) SetChain(r *run, next, latest event.RunID) error {
 	if next != "" {

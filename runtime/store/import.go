@@ -24,8 +24,8 @@ import (
 // between the end and the import.
 type Importer interface {
 	// Import adds one run in one atomic action. fresh reports whether the run is new. If the run
-	// exists with the same log, Import changes nothing, whatever else the request contains.
-	// Therefore an interrupted import can be repeated. The first run of a chain must be imported
+	// exists with the same log, Import changes nothing unless Replace is set, whatever else the
+	// request contains. Therefore an interrupted import can be repeated. The first run of a chain must be imported
 	// before the others, together with the streams of the chain. Import returns an *InvalidError, a
 	// *DamagedError or an [event.VersionError] from Import.Check, an *ImportError, or a
 	// *TooLargeError.
@@ -44,6 +44,10 @@ type Import struct {
 	// FailureGroup is the failure group in the record. The zero value means no group.
 	FailureGroup FailureGroup
 	By           SessionID // importing session, for the audit trail
+	// Replace replaces the log by Frames, and the streams by Streams, if the run exists with the same
+	// log: the same frames with user data that were sealed again. All runs of the chain must have
+	// ended if there are Streams; otherwise the error is an *ImportError.
+	Replace bool
 }
 
 // ImportedStream is a stream of a chain with its kept chunks. The index of the last chunk is Last.

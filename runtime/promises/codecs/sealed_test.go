@@ -51,7 +51,7 @@ func ordering() []flowtest.Binding {
 }
 
 func TestOPS5_NoUserDataAreInTheStore(t *testing.T) {
-	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, ordering()...)
 		run, err := orders.Start(w.Ctx, w.Client, marker)
 		if err != nil {
@@ -102,7 +102,7 @@ func TestOPS5_NoUserDataAreInTheStore(t *testing.T) {
 // TestOPS5_AProgramWithoutTheCodecBlocksTheRun proves that code never receives sealed data: a worker
 // without a codec blocks the run with the name of the key, and a worker with the codec continues it.
 func TestOPS5_AProgramWithoutTheCodecBlocksTheRun(t *testing.T) {
-	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		run, err := orders.Start(w.Ctx, w.Client, marker)
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +138,7 @@ func TestOPS5_AProgramWithoutTheCodecBlocksTheRun(t *testing.T) {
 // A rerun copies the data to another run, which requires the key.
 func TestOPS5_ARunCanBeReadAndNotCopiedWithoutItsKey(t *testing.T) {
 	fails := flowtest.Flow[string, string]("codecs.fails")
-	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.As(fails, func(_ workflow.Context, in string) (string, error) { return "", errors.New("broken: " + in) }))
 		run, err := fails.Start(w.Ctx, w.Client, marker)
 		if err != nil {

@@ -75,7 +75,7 @@ var methods = map[string]map[string]string{
 	"Operators": {
 		"CancelMany": commanding, "Delete": commanding, "DeleteMany": commanding, "Terminate": commanding,
 		"WriteJournal": commanding, "SaveView": commanding, "DeleteView": commanding,
-		"Ramp": commanding, "Retire": commanding, "Unretire": commanding, "Deploys": reading, "Drained": reading,
+		"Ramp": commanding, "Retire": commanding, "Unretire": commanding, "Deploys": reading, "Drained": reading, "CodecStatus": reading, "Reseal": neither,
 		"Catalog": reading, "FailureGroups": reading, "Fleet": reading, "Inbox": reading, "Journal": reading, "LastRecovery": reading, "Rates": reading,
 		"Orders": reading, "StreamPage": reading, "Streams": reading, "Tree": reading, "Views": reading,
 		"Limits": neither, "Schedules": neither,

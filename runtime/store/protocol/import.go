@@ -13,6 +13,8 @@ type ImportTx[R comparable] interface {
 	// empty, SetChain records it as the latest run of the chain. The store need not contain next or
 	// latest.
 	SetChain(r R, next, latest event.RunID) error
+	// ReplaceFrames replaces the log by as many frames.
+	ReplaceFrames(r R, frames [][]byte) error
 }
 
 // Import adds a checked run that has ended in another store. The run has no queue state except
@@ -26,7 +28,10 @@ func (o *Op[R, S]) Import(tx ImportTx[R], m *store.Import) (r R, fresh bool, err
 	}
 	if r != none {
 		s := o.Tx.State(r)
-		return r, false, s.guardSame(rec)
+		if err := s.guardSame(rec); err != nil || !m.Replace {
+			return r, false, err
+		}
+		return r, false, o.replaceLog(tx, r, m)
 	}
 	latest, err := o.guardChain(rec)
 	if err != nil {
@@ -55,6 +60,30 @@ func (o *Op[R, S]) Import(tx ImportTx[R], m *store.Import) (r R, fresh bool, err
 	}
 	o.Changes.Frames = append(o.Changes.Frames, r)
 	return r, true, nil
+}
+
+// replaceLog replaces the log of a run that has ended, and the streams of a chain that has ended.
+// Nothing else can write to either of them, and the frames keep their commit ids.
+func (o *Op[R, S]) replaceLog(tx ImportTx[R], r R, m *store.Import) error {
+	var none R
+	if len(m.Streams) > 0 {
+		latest, err := o.Tx.Latest(r)
+		if err != nil {
+			return err
+		}
+		if latest != none && o.Tx.State(latest).QueueState != store.StateEnded {
+			return refuse(&store.ImportError{Run: m.Record.Run, Why: store.ImportGoesOn})
+		}
+	}
+	if err := tx.ReplaceFrames(r, m.Frames); err != nil {
+		return err
+	}
+	for i := range m.Streams {
+		if err := o.importStream(m.Record.Chain, &m.Streams[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // guardSame refuses an import if the existing run differs from the run of the record. A commit id

@@ -152,6 +152,37 @@ var importBehaviors = []behavior{
 		h.Unchanged("another import", func() { h.imports(m, false) })
 		h.Unchanged("an import into the store that it comes from", func() { src.imports(m, false) })
 	}},
+	{"F3_AReplacedLogHasTheSameFramesWithOtherUserData", func(h *harness) {
+		run := h.Ended(suite.Named(h.WorkflowID("order"))).Run
+		before := h.Load(run)
+		m := h.exported(run)
+		changed := 0
+		for i := range m.Frames {
+			frame, err := event.ConvertFrame(m.Frames[i], func(_ event.Part, content []byte) ([]byte, error) {
+				changed++
+				return append([]byte{event.SealedMark, 0, 1}, content...), nil
+			})
+			h.Check("convert", err)
+			m.Frames[i] = frame
+		}
+		h.Equal("the log has user data", changed > 0, true)
+		h.Clock.Advance(time.Hour)
+		h.Unchanged("an import of another form of the log", func() { h.imports(m, false) })
+		m.Replace = true
+		h.imports(m, false)
+		after := h.Load(run)
+		h.Equal("log", after.Frames, m.Frames)
+		h.Equal("record", after.Record, before.Record)
+		h.imports(m, false)
+		h.Equal("log after a repetition", h.Load(run).Frames, m.Frames)
+		other := h.exported(h.Ended().Run)
+		other.Record.Run, other.Record.Chain, other.Replace = run, run, true
+		other.Record.WorkflowID = m.Record.WorkflowID
+		if fresh, err := h.tryImport(other); fresh || err == nil {
+			h.Errorf("a replacement by another log: got %v and %v, want an error", fresh, err)
+		}
+		h.Equal("log after a refusal", h.Load(run).Frames, m.Frames)
+	}},
 	{"P1_TheRetentionOfAnImportedRunCountsFromItsImport", func(h *harness) {
 		src := h.elsewhere()
 		asked, usual := src.Ended(suite.Keep(suite.Long)), src.Ended()
