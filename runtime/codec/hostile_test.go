@@ -51,7 +51,30 @@ func TestOPS5_AnAlteredPayloadIsRefused(t *testing.T) {
 			for i := range len(stored) {
 				refuse("inserted at", i+1, slices.Insert(bytes.Clone(stored), i+1, 0))
 			}
+			padded := append(bytes.Clone(stored), 0) // another form of the size of a blob
+			padded[len(padded)-2] |= 0x80
+			refuse("padded", 0, padded)
 			refuse("doubled", 0, append(bytes.Clone(stored), stored...))
+		}
+	}
+}
+
+func TestOPS5_InspectFindsWrongSizesWithoutAKey(t *testing.T) {
+	store := &blobs{}
+	keys := codec.Keys(key("k1", 1))
+	for kind, cfg := range map[string]codec.Config{"inline": {Keys: keys, CompressAbove: -1}, "offloaded": {Keys: keys, CompressAbove: -1, Blobs: store, OffloadAbove: 1}, "plain": {}} {
+		stored := seal(t, newCodec(t, cfg), place, []byte("\xf8 payload"))
+		for n := range stored {
+			if info, err := codec.Inspect(stored[:n]); n > 0 && !refused(err) {
+				t.Errorf("%s, truncated to %d bytes: %+v, %v", kind, n, info, err)
+			}
+		}
+		for size := range byte(127) { // the size of the payload is the third byte
+			altered := bytes.Clone(stored)
+			altered[2] = size
+			if info, err := codec.Inspect(altered); refused(err) == (size == stored[2]) {
+				t.Errorf("%s, size %d instead of %d: %+v, %v", kind, size, stored[2], info, err)
+			}
 		}
 	}
 }

@@ -22,12 +22,7 @@ type kms struct {
 }
 
 func (m *kms) Unwrap(ctx context.Context, id string, wrapped []byte) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.calls == nil {
-		m.calls = map[string]int{}
-	}
-	m.calls[id]++
+	m.count(id)
 	if m.block {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -37,6 +32,15 @@ func (m *kms) Unwrap(ctx context.Context, id string, wrapped []byte) ([]byte, er
 		return nil, m.err
 	}
 	return invert(wrapped), nil
+}
+
+func (m *kms) count(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.calls == nil {
+		m.calls = map[string]int{}
+	}
+	m.calls[id]++
 }
 
 func invert(b []byte) []byte {
