@@ -1,16 +1,15 @@
 package lambdaflow_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/flowgen/flowgen/examples/quickstart/orders"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/internal/testutil/steplog"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/invoke"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -102,25 +102,12 @@ func (f *fleet) completes(run *workflow.Run[orders.Receipt], id string) {
 	}
 }
 
-// attempts returns the begun and the completed attempts of the steps of a run, by name.
-func (f *fleet) attempts(run workflow.RunID) (began, completed map[string]int) {
+// repeated checks that the first step of a run was executed twice and completed once.
+func (f *fleet) repeated(run workflow.RunID) {
 	f.t.Helper()
-	names := map[uint64]string{}
-	began, completed = map[string]int{}, map[string]int{}
-	for e, err := range f.client.Run(run).Events(f.t.Context()) {
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		switch e.Type {
-		case event.StepCreated:
-			names[e.Seq] = e.Name
-		case event.StepStarted:
-			began[names[e.Ref]]++
-		case event.StepCompleted:
-			completed[names[e.Ref]]++
-		}
+	if a := steplog.Read(f.t, f.client, run); a.Began["quickstart.charge"] != 2 || a.Completed["quickstart.charge"] != 1 {
+		f.t.Errorf("the step has begun %d times and completed %d times, want 2 and 1", a.Began["quickstart.charge"], a.Completed["quickstart.charge"])
 	}
-	return began, completed
 }
 
 // TestOPS7_LambdaFulfilsOrders executes orders with instances that are frozen between invocations.
@@ -141,21 +128,16 @@ func TestOPS7_LambdaFulfilsOrders(t *testing.T) {
 			executed := map[string]int{}
 			for id, run := range runs {
 				f.completes(run, id)
-				began, completed := f.attempts(run.ID())
-				if diff := cmp.Diff(map[string]int{"quickstart.charge": 1, "quickstart.pack": 2, "quickstart.ship": 1}, completed); diff != "" {
+				a := steplog.Read(t, f.client, run.ID())
+				if diff := cmp.Diff(map[string]int{"quickstart.charge": 1, "quickstart.pack": 2, "quickstart.ship": 1}, a.Completed); diff != "" {
 					t.Errorf("completed steps of %s (-want +got):\n%s", id, diff)
 				}
-				for name, n := range began {
+				for name, n := range a.Began {
 					executed[name] += n
 				}
 			}
-			b, err := os.ReadFile(f.effects)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for line := range strings.Lines(string(b)) {
-				name, _, _ := strings.Cut(line, " ")
-				executed[name]--
+			for name, n := range steplog.Executions(t, f.effects) {
+				executed[name] -= n
 			}
 			if diff := cmp.Diff(map[string]int{"quickstart.charge": 0, "quickstart.pack": 0, "quickstart.ship": 0}, executed); diff != "" {
 				t.Errorf("attempts that were not executed exactly once:\n%s", diff)
@@ -209,30 +191,21 @@ func suspend(t *testing.T, pid int) {
 	}
 }
 
-// drain reads a pipe until the end of the test. It returns a function that returns the lines.
-func drain(t *testing.T, pipe string) func() []string {
+// drain reads a pipe until the end of the test.
+func drain(t *testing.T, pipe string) *lockedBuffer {
 	t.Helper()
 	r, err := os.OpenFile(pipe, os.O_RDWR, 0) // Writers never wait for a reader.
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var lines []string
+	read := &lockedBuffer{}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for text := bufio.NewScanner(r); text.Scan(); {
-			mu.Lock()
-			lines = append(lines, text.Text())
-			mu.Unlock()
-		}
+		_, _ = io.Copy(read, r)
 	}()
 	t.Cleanup(func() { _ = r.Close(); <-ended })
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return lines
-	}
+	return read
 }
 
 // TestOPS7_LambdaKilledInAStepContinuesInAnotherInstance kills the process with SIGKILL while a step
@@ -252,10 +225,7 @@ func TestOPS7_LambdaKilledInAStepContinuesInAnotherInstance(t *testing.T) {
 			<-in.exited
 			drain(t, pipe)
 			f.completes(run, "order-1")
-			began, completed := f.attempts(run.ID())
-			if began["quickstart.charge"] != 2 || completed["quickstart.charge"] != 1 {
-				t.Errorf("the step has begun %d times and completed %d times, want 2 and 1", began["quickstart.charge"], completed["quickstart.charge"])
-			}
+			f.repeated(run.ID())
 		})
 	}
 }
@@ -271,8 +241,9 @@ func TestOPS7_LambdaFrozenLongerThanItsLeaseChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f, run, in, pipe := hanging(t, url)
+			frozen := in.current.Load()
 			suspend(t, in.process.Process.Pid)
-			lines := drain(t, pipe)
+			effects := drain(t, pipe)
 			f.completes(run, "order-1")
 			info, err := run.Info(t.Context())
 			if err != nil {
@@ -282,28 +253,22 @@ func TestOPS7_LambdaFrozenLongerThanItsLeaseChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The invocation of the frozen process ends: it answers, or it is killed at its deadline.
-			for deadline := time.Now().Add(patience); in.current.Load() != nil && time.Now().Before(deadline); {
-				select {
-				case <-in.exited:
-					deadline = time.Time{}
-				case <-time.After(10 * time.Millisecond):
-				}
+			select {
+			case <-frozen.over:
+			case <-in.exited:
+			case <-time.After(patience):
+				t.Fatal("the invocation of the frozen process does not end")
 			}
 			after, err := run.Info(t.Context())
 			if err != nil || after.Events != info.Events {
 				t.Errorf("the log has %d events, %v; had %d when the order was completed", after.Events, err, info.Events)
 			}
-			began, completed := f.attempts(run.ID())
-			if began["quickstart.charge"] != 2 || completed["quickstart.charge"] != 1 {
-				t.Errorf("the step has begun %d times and completed %d times, want 2 and 1", began["quickstart.charge"], completed["quickstart.charge"])
-			}
+			f.repeated(run.ID())
 			// The call that was under way when the process was frozen may end. No other begins.
 			executed := map[string]int{}
-			for deadline := time.Now().Add(patience); executed["quickstart.ship 3"] == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-				clear(executed)
-				for _, line := range lines() {
-					executed[line]++
-				}
+			effects.await(t, "quickstart.ship 3\n")
+			for line := range strings.Lines(effects.String()) {
+				executed[strings.TrimSuffix(line, "\n")]++
 			}
 			if executed["quickstart.charge 1"] <= 1 {
 				delete(executed, "quickstart.charge 1")
@@ -322,11 +287,7 @@ func TestOPS7_LambdaWithATooShortTimeoutExecutesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "sqlite:"+filepath.Join(t.TempDir(), "f.db"), filepath.Join(t.TempDir(), "effects"), 12*time.Second)
 	run := f.start("order-1")
-	for deadline := time.Now().Add(patience); !strings.Contains(f.log.String(), "code="+invoke.CodeDeadline); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the dispatchers log\n%s\nwant a warning with code %s", f.log.String(), invoke.CodeDeadline)
-		}
-	}
+	f.log.await(t, "code="+invoke.CodeDeadline)
 	if info, err := run.Info(t.Context()); err != nil || info.Status != workflow.StatusPending {
 		t.Errorf("the run has status %v, %v; want pending", info.Status, err)
 	}

@@ -51,6 +51,7 @@ type invocation struct {
 	payload  []byte
 	deadline time.Time
 	result   chan outcome
+	over     chan struct{} // closed when the process requests the next invocation
 }
 
 // outcome is a result of an invocation, or a function error.
@@ -131,7 +132,7 @@ func (p *platform) invoke(payload []byte) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	v := &invocation{fmt.Sprintf("request-%d", invocations.Add(1)), payload, time.Now().Add(p.timeout), make(chan outcome, 1)}
+	v := &invocation{fmt.Sprintf("request-%d", invocations.Add(1)), payload, time.Now().Add(p.timeout), make(chan outcome, 1), make(chan struct{})}
 	limit := time.NewTimer(p.timeout)
 	defer limit.Stop()
 	select {
@@ -178,8 +179,8 @@ func (i *instance) kill() error {
 }
 
 func (i *instance) next(w http.ResponseWriter, r *http.Request) {
-	if i.current.Load() != nil {
-		i.current.Store(nil)
+	if v := i.current.Swap(nil); v != nil {
+		close(v.over)
 		i.polled <- struct{}{}
 	}
 	select {
@@ -289,14 +290,41 @@ func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // lockedBuffer is a buffer for the output of a process.
 type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu      sync.Mutex
+	b       bytes.Buffer
+	written chan struct{} // closed at the next write; nil if nothing waits for it
 }
 
 func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.written != nil {
+		close(l.written)
+		l.written = nil
+	}
 	return l.b.Write(p)
+}
+
+// await waits until the output contains a text.
+func (l *lockedBuffer) await(t *testing.T, text string) {
+	t.Helper()
+	for over := time.After(patience); ; {
+		l.mu.Lock()
+		if strings.Contains(l.b.String(), text) {
+			l.mu.Unlock()
+			return
+		}
+		if l.written == nil {
+			l.written = make(chan struct{})
+		}
+		written := l.written
+		l.mu.Unlock()
+		select {
+		case <-written:
+		case <-over:
+			t.Fatalf("the output is\n%s\nwant one with %q", l, text)
+		}
+	}
 }
 
 func (l *lockedBuffer) String() string {

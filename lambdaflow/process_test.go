@@ -149,7 +149,7 @@ func TestStart_TheContextOfARequestEndsAtTheDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &invocation{"early", []byte(`{"headers":{"X-Do":"wait"},"body":""}`), time.Now().Add(200 * time.Millisecond), make(chan outcome, 1)}
+	v := &invocation{"early", []byte(`{"headers":{"X-Do":"wait"},"body":""}`), time.Now().Add(200 * time.Millisecond), make(chan outcome, 1), make(chan struct{})}
 	i.offer <- v
 	select {
 	case o := <-v.result:

@@ -16,7 +16,7 @@ import (
 
 	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
-	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/internal/testutil/steplog"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -87,38 +87,14 @@ func checkLog(t *testing.T, client *workflow.Client, effects string) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, began, completed := map[uint64]string{}, map[string]int{}, map[string]int{}
-	var last uint64
-	for e, err := range client.Run(id).Events(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		last = e.Seq
-		switch e.Type {
-		case event.StepCreated:
-			names[e.Seq] = e.Name
-		case event.StepStarted:
-			began[names[e.Ref]]++
-		case event.StepCompleted:
-			completed[names[e.Ref]]++
-		}
-	}
-	b, err := os.ReadFile(effects)
-	if err != nil {
-		t.Fatal(err)
-	}
-	executed := map[string]int{}
-	for line := range strings.Lines(string(b)) {
-		name, _, _ := strings.Cut(line, " ")
-		executed[name]++
-	}
+	a, executed := steplog.Read(t, client, id), steplog.Executions(t, effects)
 	for name, want := range map[string]int{"quickstart.charge": 1, "quickstart.pack": 3, "quickstart.ship": 1} {
-		if completed[name] != want || executed[name] > began[name] || executed[name] < want {
+		if a.Completed[name] != want || executed[name] > a.Began[name] || executed[name] < want {
 			t.Errorf("step %s: %d completed, %d executed, %d attempts; want %d completed and not more executed than attempted",
-				name, completed[name], executed[name], began[name], want)
+				name, a.Completed[name], executed[name], a.Began[name], want)
 		}
 	}
-	return last
+	return a.Events
 }
 
 func TestOPS7_FunctionsFulfilAnOrder(t *testing.T) {

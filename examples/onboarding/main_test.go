@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/examples/quickstart/orders"
 	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/memstore"
@@ -28,47 +29,12 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("ONBOARDING_MAIN") == "1" {
 		if after, err := strconv.ParseUint(os.Getenv("ONBOARDING_CRASH_AFTER"), 10, 64); err == nil && after > 0 {
-			wrap = func(s store.Store) store.Store { return &crashStore{s, after} }
+			wrap = func(s store.Store) store.Store { return orders.Crashing(s, after) }
 		}
 		main()
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
-}
-
-// crashStore kills the process directly after the commit of an event.
-type crashStore struct {
-	store.Store
-	after uint64
-}
-
-func (s *crashStore) Unwrap() store.Store { return s.Store }
-
-func (s *crashStore) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
-	created, err := s.Store.Create(ctx, runs)
-	for i, c := range created {
-		if c.New && runs[i].Seq >= s.after {
-			die()
-		}
-	}
-	return created, err
-}
-
-func (s *crashStore) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
-	done, err := s.Store.Commit(ctx, commits)
-	for i, c := range done {
-		if c.Err == nil && commits[i].Frame != nil && commits[i].First <= s.after && s.after <= commits[i].Last {
-			die()
-		}
-	}
-	return done, err
-}
-
-func die() {
-	if p, err := os.FindProcess(os.Getpid()); err == nil {
-		_ = p.Kill()
-	}
-	select {} // Block until the signal arrives.
 }
 
 func onboard(t *testing.T, crashAfter int, args ...string) (out string, killed bool) {

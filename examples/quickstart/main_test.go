@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/internal/testutil/depth"
-	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/internal/testutil/steplog"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/sqlitestore"
 )
@@ -75,12 +75,12 @@ func TestQuickstart_FulfilsAnOrderOnce(t *testing.T) {
 	db, effects := "sqlite:"+filepath.Join(dir, "q.db"), filepath.Join(dir, "effects")
 	first, _ := quickstart(t, "-store", db, "-effects", effects)
 	checkResult(t, first)
-	before := executions(t, effects)
+	before := steplog.Executions(t, effects)
 	second, _ := quickstart(t, "-store", db, "-effects", effects)
 	if lastLine(first) != lastLine(second) {
 		t.Errorf("second start ends with %q, first with %q", lastLine(second), lastLine(first))
 	}
-	if after := executions(t, effects); fmt.Sprint(after) != fmt.Sprint(before) {
+	if after := steplog.Executions(t, effects); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("second start executed steps: %v, before %v", after, before)
 	}
 }
@@ -139,23 +139,23 @@ func killAndRestart(t *testing.T, n int) {
 	path, effects := filepath.Join(dir, "q.db"), filepath.Join(dir, "effects")
 	args := []string{"-store", "sqlite:" + path, "-effects", effects}
 	out, killed := quickstart(t, append(args, "-crash-after", fmt.Sprint(n))...)
-	seq, completed := readLog(t, path)
+	first := readLog(t, path)
 	if !killed {
-		if seq >= uint64(n) {
-			t.Fatalf("the log has %d events, but the process was not killed after %d", seq, n)
+		if first.Events >= uint64(n) {
+			t.Fatalf("the log has %d events, but the process was not killed after %d", first.Events, n)
 		}
 		checkResult(t, out)
 		return
 	}
-	if seq < uint64(n) {
-		t.Fatalf("killed after event %d, but the log has %d events", n, seq)
+	if first.Events < uint64(n) {
+		t.Fatalf("killed after event %d, but the log has %d events", n, first.Events)
 	}
-	before := executions(t, effects)
+	before := steplog.Executions(t, effects)
 	out, _ = quickstart(t, args...)
 	checkResult(t, out)
-	_, total := readLog(t, path)
-	for name, after := range executions(t, effects) {
-		again, open := after-before[name], total[name]-completed[name]
+	total := readLog(t, path)
+	for name, after := range steplog.Executions(t, effects) {
+		again, open := after-before[name], total.Completed[name]-first.Completed[name]
 		if name == "quickstart.ship" && open > 0 {
 			open = 3 // Two attempts of this step always fail.
 		}
@@ -165,53 +165,17 @@ func killAndRestart(t *testing.T, n int) {
 	}
 }
 
-// executions returns the number of executions of each step, according to the effects file.
-func executions(t *testing.T, path string) map[string]int {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
-	n := map[string]int{}
-	for line := range strings.Lines(string(b)) {
-		name, _, _ := strings.Cut(line, " ")
-		n[name]++
-	}
-	return n
-}
-
-// readLog returns the length of the log of the only run, and the number of completed steps by name.
-func readLog(t *testing.T, path string) (seq uint64, completed map[string]int) {
+// readLog returns the attempts in the log of the only run.
+func readLog(t *testing.T, path string) steplog.Attempts {
 	t.Helper()
 	st, err := sqlitestore.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = st.Close() }()
-	client := workflow.NewClient(st, workflow.ClientConfig{})
 	id, err := st.Resolve(t.Context(), "order-1001")
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := client.Run(id).Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := map[uint64]string{}
-	completed = map[string]int{}
-	for e, err := range client.Run(id).Events(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch e.Type {
-		case event.StepCreated:
-			names[e.Seq] = e.Name
-		case event.StepCompleted:
-			completed[names[e.Ref]]++
-		}
-		if e.Seq == info.Events {
-			break
-		}
-	}
-	return info.Events, completed
+	return steplog.Read(t, workflow.NewClient(st, workflow.ClientConfig{}), id)
 }

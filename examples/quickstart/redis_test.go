@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/internal/testutil/steplog"
 
 	_ "github.com/flowgen/flowgen/redisstore"
 )
@@ -16,12 +17,12 @@ func TestQuickstart_FulfilsAnOrderOnceOnRedis(t *testing.T) {
 	url, effects := redistest.Start(t).URL(), filepath.Join(t.TempDir(), "effects")
 	first, _ := quickstart(t, "-store", url, "-effects", effects)
 	checkResult(t, first)
-	before := executions(t, effects)
+	before := steplog.Executions(t, effects)
 	second, _ := quickstart(t, "-store", url, "-effects", effects)
 	if lastLine(first) != lastLine(second) {
 		t.Errorf("second start ends with %q, first with %q", lastLine(second), lastLine(first))
 	}
-	if diff := cmp.Diff(before, executions(t, effects)); diff != "" {
+	if diff := cmp.Diff(before, steplog.Executions(t, effects)); diff != "" {
 		t.Errorf("second start executed steps (-before +after):\n%s", diff)
 	}
 }
