@@ -203,6 +203,7 @@ type run struct {
 	recoveries      int       // number of workers that have died with the run and are not counted
 	input           int       // size of the input, until the code begins
 	mayBegin        time.Time // when the code of the run could begin
+	kept            uint64    // Spec.Kept, until the rerun begins
 	spans           *spans    // nil if the run has no spans
 }
 
@@ -261,7 +262,7 @@ func (r *run) follow(e *event.Event, committed bool) bool {
 	r.opens.apply(e, o, next)
 	switch e.Type {
 	case event.RunCreated:
-		r.created, r.mayBegin, r.input = e.Time, e.Time, len(e.Payload)
+		r.created, r.mayBegin, r.input, r.kept = e.Time, e.Time, len(e.Payload), uint64(e.Spec.Kept)
 		if e.Spec.StartAt.After(e.Time) {
 			r.mayBegin = e.Spec.StartAt
 		}
@@ -270,5 +271,15 @@ func (r *run) follow(e *event.Event, committed bool) bool {
 	case event.RunReleased, event.RunResumed:
 		r.mayBegin = e.Time
 	}
+	if r.beginsRerun(e) {
+		r.created, r.kept = e.Time, 0
+	}
 	return true
+}
+
+// beginsRerun reports whether an event ends the part of the log of a rerun that is copied from
+// another run. It has the time at which the rerun was created. The events before it, including the
+// first one, have times of the other run.
+func (r *run) beginsRerun(e *event.Event) bool {
+	return r.kept > 0 && e.Seq > r.kept && (e.Type == event.RunResumed || e.Type == event.RunDelayed)
 }

@@ -87,10 +87,11 @@ func (s *spans) event(e *event.Event, o *open) {
 		s.spec, s.created, s.starts = e.Spec, e.Time, e.Spec.Kept == 0
 		s.tree = treeOf(s.id, e.Spec, s.cfg.SplitAfter)
 		s.remember(s)
-	case e.Seq <= uint64(s.spec.Kept):
-		return // copied from the log of another run
-	case s.began.IsZero() && s.spec.Kept > 0:
-		s.began = e.Time
+	case s.kept > 0: // the spans of these events are those of the other run
+		if s.beginsRerun(e) {
+			s.began = e.Time
+		}
+		return
 	}
 	s.closeParts(e.Time)
 	switch e.Type {
