@@ -163,23 +163,25 @@ func TestOPS11_ABodyThatStopsIsSlow(t *testing.T) {
 }
 
 func TestOPS11_APayloadHasTheTimeThatItsBytesNeed(t *testing.T) {
+	t.Parallel()
 	l := limits{patience: 30 * time.Second, rate: 256 << 10}
 	if got, want := l.duration(256<<20), 30*time.Second+1024*time.Second; got != want {
 		t.Errorf("an attempt with 256 MiB has %v, want %v", got, want)
 	}
 	// The answer takes longer than patience, which the size of the answer extends.
+	const patience = 3 * time.Second
 	body := make([]byte, 1000)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "1000")
 		_ = http.NewResponseController(w).Flush()
 		select {
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(patience + 200*time.Millisecond):
 		case <-r.Context().Done():
 		}
 		_, _ = w.Write(body)
 	})
 	store := s.open(t)
-	store.limits = limits{attempts: 1, patience: 100 * time.Millisecond, rate: 10}
+	store.limits = limits{attempts: 1, patience: patience, rate: 10}
 	if got, err := store.Get(t.Context(), numbered(1)); err != nil || !bytes.Equal(got, body) {
 		t.Errorf("Get returns %d bytes and %v, want %d bytes", len(got), err, len(body))
 	}
