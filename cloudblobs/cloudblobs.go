@@ -63,8 +63,8 @@ func (s *Store) exists(ctx context.Context, _ *deadline) error {
 // Put stores a blob. An object of the same name is replaced: it has the same content, or it is
 // damaged.
 func (s *Store) Put(ctx context.Context, name string, data []byte) error {
-	if err := checkName(name); err != nil {
-		return err
+	if err := codec.CheckBlobName(name); err != nil {
+		return fmt.Errorf("put blob: %w", err)
 	}
 	err := s.try(ctx, "put", name, int64(len(data)), func(ctx context.Context, _ *deadline) error {
 		return s.bucket.Upload(ctx, name, bytes.NewReader(data), &blob.WriterOptions{ContentType: "application/octet-stream"})
@@ -77,8 +77,8 @@ func (s *Store) Put(ctx context.Context, name string, data []byte) error {
 
 // Get returns a blob. If there is none, the error matches [codec.ErrBlobNotFound].
 func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
-	if err := checkName(name); err != nil {
-		return nil, err
+	if err := codec.CheckBlobName(name); err != nil {
+		return nil, fmt.Errorf("get blob: %w", err)
 	}
 	var data []byte
 	err := s.try(ctx, "get", name, 0, func(ctx context.Context, d *deadline) error {
@@ -106,8 +106,8 @@ const deletes = 8
 // Delete removes blobs. It ignores names that do not exist, and stops at the first failure.
 func (s *Store) Delete(ctx context.Context, names ...string) error {
 	for _, name := range names {
-		if err := checkName(name); err != nil {
-			return err
+		if err := codec.CheckBlobName(name); err != nil {
+			return fmt.Errorf("delete blobs: %w", err)
 		}
 	}
 	if err := ctx.Err(); err != nil {

@@ -1,11 +1,9 @@
 package cloudblobs
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -89,23 +87,4 @@ func (s *Store) reason(err error) Reason {
 		return Rejected
 	}
 	return Unavailable
-}
-
-// NameError reports a name that is not that of a blob.
-type NameError struct{ Name string }
-
-// Error contains the name and the form that it must have.
-func (e *NameError) Error() string {
-	return fmt.Sprintf("blob name %.100q is not valid: it must be PREFIX/HEX, where PREFIX has letters, digits, '.', '_' and '-', and HEX is a SHA-256", e.Name)
-}
-
-var prefixes = regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}$`)
-
-func checkName(name string) error {
-	prefix, sum, _ := strings.Cut(name, "/")
-	raw, err := hex.DecodeString(sum)
-	if !prefixes.MatchString(prefix) || prefix == "." || prefix == ".." || err != nil || len(raw) != 32 || strings.ToLower(sum) != sum {
-		return &NameError{Name: name}
-	}
-	return nil
 }

@@ -32,7 +32,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]co
 			return nil, err
 		}
 		for _, object := range page {
-			if object.Key <= after || checkName(object.Key) != nil {
+			if object.Key <= after || codec.CheckBlobName(object.Key) != nil {
 				continue
 			}
 			if object.Key <= last {

@@ -250,6 +250,13 @@ func (b *FileBlobs) files(dir string) ([]fs.FileInfo, error) {
 // overlap reports whether one of the texts begins with the other.
 func overlap(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 
+// CheckBlobName returns an error if a name does not have the form PREFIX/HEX. All stores refuse the
+// same names.
+func CheckBlobName(name string) error {
+	_, err := split(name)
+	return err
+}
+
 // split returns the prefix of the name of a blob. It returns an error if the name is invalid.
 func split(name string) (prefix string, err error) {
 	prefix, hex, ok := strings.Cut(name, "/")
