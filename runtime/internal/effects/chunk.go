@@ -44,8 +44,12 @@ func AppendChunk(b []byte, c *Chunk) []byte {
 	return append(b, c.Value...)
 }
 
-// DecodeChunk decodes the result of AppendChunk. The value shares memory with b.
+// DecodeChunk decodes the result of AppendChunk. The value shares memory with b. The error for a
+// sealed chunk is an [*event.SealedError].
 func DecodeChunk(b []byte) (Chunk, error) {
+	if err := event.CheckOpen(b); err != nil {
+		return Chunk{}, err
+	}
 	r, err := open(b)
 	if err != nil {
 		return Chunk{}, fmt.Errorf("decode chunk of %d bytes: %w", len(b), err)

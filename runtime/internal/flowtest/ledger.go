@@ -12,6 +12,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
+	"github.com/flowgen/flowgen/runtime/internal/sealed"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 )
@@ -367,7 +368,7 @@ func begins(ctx context.Context) (returned func()) {
 	if a == nil || a.Client == nil {
 		return func() {}
 	}
-	outer, ok := a.Client.(flow.Engine).Store().(*Between)
+	outer, ok := sealed.Raw(a.Client.(flow.Engine).Store()).(*Between)
 	if !ok || outer.ledger == nil {
 		return func() {}
 	}

@@ -59,6 +59,7 @@ type World struct {
 
 	workers []*Running
 	ledger  *ledger
+	codec   store.Codec // of Client; may be nil
 }
 
 // NewWorld returns a world with a client of the store. Both are closed at the end of the test.
@@ -69,6 +70,7 @@ func NewWorld(t *testing.T, st store.Store, cfg workflow.ClientConfig) *World {
 	w := &World{T: t, Ctx: ctx, Store: st, Logs: logs, Near: *Near, ledger: newLedger(&Seen[string]{})}
 	cfg.Logger = w.logger(slog.LevelDebug, w.ledger)
 	cfg.Codec = testCodec(cfg.Codec)
+	w.codec = cfg.Codec
 	w.Client = workflow.NewClient(&Between{Store: st, ledger: w.ledger}, cfg)
 	t.Cleanup(func() {
 		for _, text := range w.ledger.found.Get() {
@@ -377,7 +379,7 @@ func (w *World) Log(run Follows) []event.Event {
 // load reads a run, and fails the test if the run cannot be read.
 func (w *World) load(l store.Load) *store.Loaded {
 	w.T.Helper()
-	loaded, err := w.Store.Load(w.Ctx, []store.Load{l})
+	loaded, err := w.opened().Load(w.Ctx, []store.Load{l})
 	if err != nil || loaded[0].Err != nil {
 		w.T.Fatal(err, loaded)
 	}

@@ -319,7 +319,7 @@ func TestFLOW9_WhatADeadWorkerLeftInItsOutboxIsCarriedOverByAnother(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			w := flowtest.NewWorld(t, open(t), workflow.ClientConfig{})
 			deaf := &outboxless{Store: w.Store}
-			client := workflow.NewClient(deaf, workflow.ClientConfig{})
+			client := flowtest.NewClient(deaf, workflow.ClientConfig{})
 			parents := flowtest.Flow[int, int]("orphans")
 			parent := flowtest.As(parents, func(ctx workflow.Context, n int) (int, error) { return flowtest.Doubles.Child(ctx, n) })
 			first := &flowtest.World{T: t, Ctx: w.Ctx, Store: deaf, Client: client, Logs: w.Logs}

@@ -177,7 +177,7 @@ func TestOPS8_StartManyCreatesAThousandRunsWithOneRequest(t *testing.T) {
 	var tr trace
 	w := flowtest.NewMemory(t)
 	counts := &flowtest.Between{Store: w.Store}
-	client := workflow.NewClient(counts, workflow.ClientConfig{Interceptors: []workflow.Interceptor{
+	client := flowtest.NewClient(counts, workflow.ClientConfig{Interceptors: []workflow.Interceptor{
 		clientFunc(func(ctx context.Context, call *workflow.ClientCall, next func(context.Context) error) error {
 			err := next(workflow.OnBehalfOf(ctx, fmt.Sprintf("caller %d", len(tr.all()))))
 			tr.add("%s", call.Run)

@@ -242,7 +242,7 @@ func TestPOOL7_NoStartOfABatchIsLostOrTwiceWhileWorkersDieAndAnswersAreLost(t *t
 		runs := make(chan *workflow.Run[[]int], starts)
 		for c := range clients {
 			lossy := &losesCreates{Store: w.Store}
-			client := workflow.NewClient(lossy, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(w.Logs, nil))})
+			client := flowtest.NewClient(lossy, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(w.Logs, nil))})
 			t.Cleanup(func() { _ = client.Close() })
 			go func() {
 				for n := c; n < starts; n += clients {

@@ -24,7 +24,7 @@ func TestPOOL1_StepsOfALimitThatWasNeverConfiguredCostNothing(t *testing.T) {
 	uses := flowtest.AStep[int, int]("limits.neverset", using(func(int) []limit.Use { return []limit.Use{free.Use(3)} }))
 	costs := func(t *testing.T, w *flowtest.World, step flowtest.StepOf[int, int]) (map[string]int, []event.Type) {
 		between := &flowtest.Between{Store: w.Store}
-		w.Client = workflow.NewClient(between, workflow.ClientConfig{})
+		w.Client = flowtest.NewClient(between, workflow.ClientConfig{})
 		t.Cleanup(func() { _ = w.Client.Close() })
 		flow := flowtest.Flow[int, int]("limits.ten")
 		w.Work(worker.Config{}, flowtest.As(flow, func(ctx workflow.Context, n int) (int, error) {

@@ -104,7 +104,7 @@ func TestPOOL1_ALimitTakesNoRoundTrip(t *testing.T) {
 	costs := func(t *testing.T, name string, uses func(int) []limit.Use) map[string]int {
 		w := flowtest.NewMemory(t)
 		between := &flowtest.Between{Store: w.Store}
-		w.Client = workflow.NewClient(between, workflow.ClientConfig{})
+		w.Client = flowtest.NewClient(between, workflow.ClientConfig{})
 		t.Cleanup(func() { _ = w.Client.Close() })
 		flow := flowtest.LimitedFlow[int, int](name, uses)
 		w.Work(worker.Config{}, flowtest.As(flow, func(ctx workflow.Context, n int) (int, error) { return n, nil }))

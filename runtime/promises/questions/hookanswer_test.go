@@ -59,7 +59,7 @@ func TestOPS3_ARequestToAHookGetsTheAnswerOfTheWorkflow(t *testing.T) {
 		first := w.Work(worker.Config{}, double)
 		run := flowtest.Start(w, doubles, 12)
 		token := w.TokenOf(run)
-		other := workflow.NewClient(w.Store, workflow.ClientConfig{})
+		other := flowtest.NewClient(w.Store, workflow.ClientConfig{})
 		var callers sync.WaitGroup
 		for n := range 10 { // for each key, two concurrent requests
 			for range 2 {

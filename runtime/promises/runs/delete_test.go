@@ -188,7 +188,7 @@ func TestRUN13_DeleteSaysHowFarItCame(t *testing.T) {
 		flowtest.Ended(w, "x")
 	}
 	broken := &brokenDelete{Store: w.Store, answers: []error{nil, nil, errors.New("no more of that")}}
-	n, err := ops.New(workflow.NewClient(broken, workflow.ClientConfig{})).DeleteMany(w.Ctx, workflow.Filter{})
+	n, err := ops.New(flowtest.NewClient(broken, workflow.ClientConfig{})).DeleteMany(w.Ctx, workflow.Filter{})
 	if n != 2 || err == nil || !flowtest.ContainsAll(err.Error(), "delete runs", "no more") {
 		t.Errorf("got %d, %v, want 2 and the error of the third", n, err)
 	}
@@ -204,7 +204,7 @@ func TestRUN13_DeleteByFilterPassesOverWhatOthersHaveDeleted(t *testing.T) {
 		flowtest.Ended(w, "x")
 	}
 	raced := &brokenDelete{Store: w.Store, answers: []error{nil, store.ErrRunNotFound, &store.NotEndedError{}, nil}}
-	n, err := ops.New(workflow.NewClient(raced, workflow.ClientConfig{})).DeleteMany(w.Ctx, workflow.Filter{})
+	n, err := ops.New(flowtest.NewClient(raced, workflow.ClientConfig{})).DeleteMany(w.Ctx, workflow.Filter{})
 	if n != 2 || err != nil {
 		t.Errorf("got %d, %v, want 2", n, err)
 	}
@@ -237,7 +237,7 @@ func TestRUN13_AClosedClientDeletesNothing(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, flowtest.Echoes)
 	run := flowtest.Ended(w, "x")
-	client := workflow.NewClient(w.Store, workflow.ClientConfig{})
+	client := flowtest.NewClient(w.Store, workflow.ClientConfig{})
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func TestRUN6_FromTheEndFollowsLive(t *testing.T) {
 	watched := &counting{Store: w.Store}
 	go func() {
 		var all []uint64
-		for e, err := range flowtest.Steps.Get(workflow.NewClient(watched, workflow.ClientConfig{}), run.ID()).Events(w.Ctx, workflow.FromEnd(0)) {
+		for e, err := range flowtest.Steps.Get(flowtest.NewClient(watched, workflow.ClientConfig{}), run.ID()).Events(w.Ctx, workflow.FromEnd(0)) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -305,7 +305,7 @@ func TestRUN6_AFollowerReadsFromWhereItBegins(t *testing.T) {
 			"types":             {workflow.From(last - 10), workflow.Types(event.RunCompleted)},
 		} {
 			counted := &reading{Store: w.Store}
-			client := workflow.NewClient(counted, workflow.ClientConfig{})
+			client := flowtest.NewClient(counted, workflow.ClientConfig{})
 			var got []uint64
 			for e, err := range client.Run(run.ID()).Events(w.Ctx, opts...) {
 				if err != nil {

@@ -67,7 +67,7 @@ func TestRUN6_AReaderOfALogWithAHoleIsToldSo(t *testing.T) {
 					whole = append(whole, e.Seq)
 				}
 				st := &holed{Store: w.Store, from: hole.from, to: hole.to}
-				client := workflow.NewClient(st, workflow.ClientConfig{})
+				client := flowtest.NewClient(st, workflow.ClientConfig{})
 				var got []uint64
 				var failed error
 				for e, err := range client.Run(run.ID()).Events(w.Ctx) {

@@ -16,7 +16,7 @@ func TestRUN4_ResultIsWokenByTheStoreAndDoesNotPoll(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, flowtest.Parks)
 	watched := &counting{Store: w.Store}
-	client := workflow.NewClient(watched, workflow.ClientConfig{})
+	client := flowtest.NewClient(watched, workflow.ClientConfig{})
 	run := flowtest.Start(w, flowtest.Parker, "x")
 	w.Reach(run, event.WaitCreated, 1)
 	got := make(chan string)
@@ -134,7 +134,7 @@ func TestRUN4_GetByIDFindsTheActiveRunElseTheLatest(t *testing.T) {
 func TestRUN4_AClosedClientFailsEveryCall(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	run := flowtest.Start(w, flowtest.Echo, "x")
-	client := workflow.NewClient(w.Store, workflow.ClientConfig{})
+	client := flowtest.NewClient(w.Store, workflow.ClientConfig{})
 	run = flowtest.Echo.Get(client, run.ID())
 	if err := client.Close(); err != nil {
 		t.Fatal(err)

@@ -289,7 +289,7 @@ func TestRUN14_StartManyAsksTheStoreOnceForAllRuns(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		const n = 500
 		counted := &flowtest.Between{Store: w.Store}
-		client := workflow.NewClient(counted, workflow.ClientConfig{})
+		client := flowtest.NewClient(counted, workflow.ClientConfig{})
 		defer client.Close()
 		requests := make([]workflow.StartRequest[string], n)
 		for i := range requests {

@@ -231,7 +231,7 @@ func TestFLOW5_AStartWithAMessageThatFindsNoRunEndsWithItsContext(t *testing.T) 
 		cancel()
 		return &store.TerminalError{Run: run.ID(), Status: event.StatusCompleted} // claims that the run has ended, although it is active
 	}}
-	_, err := flowtest.Collects.Start(ctx, workflow.NewClient(st, workflow.ClientConfig{}), 1, workflow.WithID("collector"), numbered(1))
+	_, err := flowtest.Collects.Start(ctx, flowtest.NewClient(st, workflow.ClientConfig{}), 1, workflow.WithID("collector"), numbered(1))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
@@ -272,7 +272,7 @@ func TestFLOW5_NoMessageOfAStartIsLostOrAcceptedTwice(t *testing.T) {
 			}
 			return err
 		}}
-		c := workflow.NewClient(st, workflow.ClientConfig{})
+		c := flowtest.NewClient(st, workflow.ClientConfig{})
 		var all sync.WaitGroup
 		for s := range senders {
 			all.Go(func() {
@@ -311,7 +311,7 @@ func endsBefore(w *flowtest.World, ends func(d store.Deliver) bool) *workflow.Cl
 		}
 		return do()
 	}}
-	return workflow.NewClient(st, workflow.ClientConfig{})
+	return flowtest.NewClient(st, workflow.ClientConfig{})
 }
 
 // accepted returns for each message the number of runs that have accepted it. The log of such a run

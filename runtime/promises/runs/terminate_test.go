@@ -178,7 +178,7 @@ func TestRUN8_TerminateEndsARunWhoseLogIsDamaged(t *testing.T) {
 		w.Reach(child, event.StepStarted, 6)
 		w.StopWorkers()
 		close(release)
-		client := workflow.NewClient(&holed{Store: w.Store, from: 3, to: 4}, workflow.ClientConfig{})
+		client := flowtest.NewClient(&holed{Store: w.Store, from: 3, to: 4}, workflow.ClientConfig{})
 		defer func() { flowtest.Order(t, client.Close()) }()
 		flowtest.Order(t, ops.New(client).Terminate(w.Ctx, child.ID(), "a disk has died"))
 		terminated(w, child, "a disk has died")

@@ -161,7 +161,7 @@ func (f *fleet) work() {
 	}
 	cfg := worker.Config{Name: name, NoLocalStart: true, Heartbeat: 20_000 * time.Hour, ClaimExpiry: 80_000 * time.Hour}
 	cfg.BaseContext = func() context.Context { return ctx }
-	wk = worker.New(workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f.w.Logs, nil))}), cfg)
+	wk = worker.New(flowtest.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f.w.Logs, nil))}), cfg)
 	nightly(wk)
 	f.all.Go(func() {
 		defer end()

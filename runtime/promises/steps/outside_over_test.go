@@ -139,7 +139,7 @@ func TestSTEP13_WhatWasAcceptedInTimeCountsThoughTheCodeIsTooSlow(t *testing.T) 
 		return err
 	}
 	client := w.Client
-	w.Client = workflow.NewClient(between, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	w.Client = flowtest.NewClient(between, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = client.Close() })
 	opened := make(chan string, 1)
 	w.Work(worker.Config{}, flowtest.As(charges, charge.Call), charge.As(func(ctx context.Context, _ int) (int, error) {
@@ -181,7 +181,7 @@ func TestSTEP13_WhatWasAcceptedInTimeCountsHoweverLateItIsRead(t *testing.T) {
 		return err
 	}
 	client := w.Client
-	w.Client = workflow.NewClient(deaf, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	w.Client = flowtest.NewClient(deaf, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = client.Close() })
 	leave := make(chan struct{})
 	w.Work(worker.Config{}, charge.As(leaves), holds.As(func(context.Context, int) (int, error) {

@@ -25,7 +25,7 @@ func TestFLOW8_LostAnswersLoseAndDoubleNoChunk(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, plain *flowtest.World) {
 		st := &flowtest.Flaky{Store: plain.Store}
 		w := *plain
-		w.Store, w.Client = st, workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+		w.Store, w.Client = st, flowtest.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 		const n = 12
 		w.Work(worker.Config{}, flowtest.As(flowtest.Streams, flowtest.Work1.Call), flowtest.Work1.As(func(ctx context.Context, _ int) (int, error) {
 			for i := range n {
@@ -55,7 +55,7 @@ func TestRUN6_FollowersOfEventsWaitForAnOutageToEnd(t *testing.T) {
 	plain.Work(worker.Config{}, flowtest.DoSteps, flowtest.DoWork1)
 	w := *plain
 	st := &flowtest.Flaky{Store: plain.Store}
-	w.Store, w.Client = st, workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	w.Store, w.Client = st, flowtest.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	run := flowtest.Start(plain, flowtest.Steps, 20)
 	if diff := cmp.Diff(flowtest.UpTo(1, 2+3*20+1), w.Seqs(run)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -66,7 +66,7 @@ func TestRUN3_ResultWaitsForAnOutageToEnd(t *testing.T) {
 	flowtest.OnEachStore(t, func(t *testing.T, w *flowtest.World) {
 		w.Work(worker.Config{}, flowtest.DoSteps, flowtest.DoWork1)
 		st := &flowtest.Absent{Flaky: flowtest.Flaky{Store: w.Store}}
-		client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+		client := flowtest.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 		run := flowtest.Start(w, flowtest.Steps, 20)
 		if n, err := flowtest.Steps.Get(client, run.ID()).Result(w.Ctx); n != 20 || err != nil {
 			t.Errorf("got %d, %v", n, err)
@@ -151,7 +151,7 @@ func TestRUN15_AReaderIsToldThatTheStoreHasLostChunks(t *testing.T) {
 	run := flowtest.Start(plain, flowtest.Streams, 5)
 	plain.Reach(run, event.WaitCreated, 1)
 	w := *plain
-	w.Client = workflow.NewClient(&rewound{Store: plain.Store}, workflow.ClientConfig{})
+	w.Client = flowtest.NewClient(&rewound{Store: plain.Store}, workflow.ClientConfig{})
 	got, err := w.Read(w.Client.Run(run.ID()))
 	var lag *workflow.LagError
 	if len(got) != 5 || !errors.As(err, &lag) || lag.Wanted != 6 || lag.Next != 4 || !flowtest.ContainsAll(lag.Error(), "chunk 5", "lost", "chunk 4") {
