@@ -219,7 +219,7 @@ func (w *Worker) setParams() (leave func()) {
 	w.loop.params = runloop.Params{
 		Worker: w.cfg.Name, Build: w.build, Recoveries: w.cfg.Recoveries, QuarantineAfter: w.quarantineAfter(), RunBudget: w.cfg.RunBudget,
 		MaxLogEvents: w.cfg.MaxLogEvents, MaxLogBytes: w.cfg.MaxLogBytes, Code: w.code, Around: w.steps.interceptors.around, Client: w.loop.client, Log: w.log, Serves: w.served.executes,
-		Chance: w.chance, Unbounded: w.loop.unbounded.has, Observed: w.loop.observers != nil,
+		Chance: w.chance, Unbounded: w.loop.unbounded.has, Observed: w.loop.observers != nil, Private: sealed.Private(w.store),
 	}
 	if len(w.cfg.Alerts.Rules) > 0 {
 		w.loop.params.Alerts = w.alerting.Ended

@@ -46,7 +46,9 @@ type ClientConfig struct {
 	// Each must be a [ClientInterceptor]. The first one is the outermost.
 	Interceptors []Interceptor
 	// Codec converts all user data before the store keeps them: see package codec. Nil keeps them as
-	// JSON. All programs that use a store should have the same codec.
+	// JSON. All programs that use a store should have the same codec. If it encrypts, log lines of the
+	// runtime, alerts, failure groups and reasons of blocked runs contain the codes of failures instead
+	// of their messages. Lines that the user's code and its observers log are not changed.
 	Codec store.Codec
 }
 

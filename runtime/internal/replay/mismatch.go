@@ -64,6 +64,28 @@ func (e *MismatchError) Error() string {
 	return b.String()
 }
 
+// WithoutData returns the error without the user data in it.
+func (e *MismatchError) WithoutData() *MismatchError {
+	w := *e
+	if w.Diff != "" {
+		w.Diff = "the data are encrypted: a program with the keys shows the difference"
+	}
+	w.Recorded.Failure = codeOf(w.Recorded.Failure)
+	if w.Asked != nil {
+		asked := *w.Asked
+		asked.Failure = codeOf(asked.Failure)
+		w.Asked = &asked
+	}
+	return &w
+}
+
+func codeOf(f *event.Failure) *event.Failure {
+	if f == nil {
+		return nil
+	}
+	return &event.Failure{Code: f.Code, Message: f.Code}
+}
+
 // why describes the possible causes, the most likely first, and the fix.
 func (e *MismatchError) why() string {
 	const (

@@ -127,7 +127,7 @@ func (s *State) nextCommit() (*Commit, error) {
 		s.conclude(c)
 	}
 	if effect == store.EffectBlock {
-		c.Why = s.blocked.Error()
+		c.Why = s.why(s.blocked)
 		if m, ok := errors.AsType[*replay.MismatchError](s.blocked); ok {
 			recorded, asked := m.Sides()
 			c.Differs = &flow.Mismatch{Event: m.Seq, Recorded: recorded, Asked: asked, Position: m.Position, Diff: m.Diff, Build: m.Build, Here: m.Here}
@@ -453,26 +453,51 @@ func (s *State) label(g store.FailureGroup, effect store.Effect) *store.FailureG
 // began determines the group. So the group does not change with each failure of these steps.
 func (s *State) failureGroup(effect store.Effect) store.FailureGroup {
 	if effect == store.EffectBlock {
-		return failuregroup.Blocked(s.route.Workflow, whatBlocks(s.blocked))
+		return failuregroup.Blocked(s.route.Workflow, s.whatBlocks())
 	}
 	if s.run == nil {
 		return store.FailureGroup{Group: s.group} // the log could not be read, so the group remains unchanged
 	}
 	state := s.run.State()
 	if effect == store.EffectFinish && state.Run == event.StateFailed {
-		return failuregroup.Failed(s.route.Workflow, state.Failure)
+		return s.described(failuregroup.Failed(s.route.Workflow, state.Failure), state.Failure)
 	}
 	if o := state.Failing(); o != nil {
-		return failuregroup.Retrying(s.route.Workflow, o.Name, o.Failure)
+		return s.described(failuregroup.Retrying(s.route.Workflow, o.Name, o.Failure), o.Failure)
 	}
 	return store.FailureGroup{}
 }
 
-// whatBlocks returns why a run is blocked, without details of the run. If the code does not match
+// described returns the group with the description that everybody may read.
+func (s *State) described(g store.FailureGroup, f *event.Failure) store.FailureGroup {
+	if s.Private && f != nil {
+		g.Text = f.Code
+	}
+	return g
+}
+
+// whatBlocks returns why the run is blocked, without details of the run. If the code does not match
 // the log, it returns the operation in the log and the operation that the code requested.
-func whatBlocks(err error) string {
-	if mismatch, ok := errors.AsType[*replay.MismatchError](err); ok {
+func (s *State) whatBlocks() string {
+	if mismatch, ok := errors.AsType[*replay.MismatchError](s.blocked); ok {
 		return mismatch.Operations()
+	}
+	return s.why(s.blocked)
+}
+
+// why returns the text of an error that blocks the run. It contains no user data if the store keeps
+// them encrypted. The step data under flow.MismatchKey are sealed and contain the whole difference.
+func (s *State) why(err error) string {
+	if !s.Private {
+		return err.Error()
+	}
+	if mismatch, ok := errors.AsType[*replay.MismatchError](err); ok {
+		return mismatch.WithoutData().Error()
+	}
+	if payload, ok := errors.AsType[*flow.PayloadError](err); ok && payload.Err != nil {
+		if _, closed := errors.AsType[*event.SealedError](payload.Err); !closed {
+			return payload.What + ": it cannot be decoded or encoded"
+		}
 	}
 	return err.Error()
 }

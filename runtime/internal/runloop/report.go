@@ -22,11 +22,15 @@ type report struct {
 	Line
 }
 
-func (l *Line) addFailure(f *event.Failure) {
+// addFailure adds a failure to a line. The message is user data.
+func (s *State) addFailure(l *Line, f *event.Failure) {
 	if f == nil {
 		return
 	}
-	l.Args = append(l.Args, "code", f.Code, "error", f.Message)
+	l.Args = append(l.Args, "code", f.Code)
+	if !s.Private {
+		l.Args = append(l.Args, "error", f.Message)
+	}
 	if f.Code == event.CodePanic {
 		l.Args = append(l.Args, "at", stack.Origin(f.Stack))
 	}
@@ -50,7 +54,7 @@ func (s *State) reportStep(op *replay.Op, e *event.Event) {
 		line.Level, line.Text = slog.LevelWarn, "attempt of a step failed"
 		line.Args = append(line.Args, "next", e.Due.Sub(e.Time).Round(time.Millisecond))
 	}
-	line.addFailure(e.Failure)
+	s.addFailure(&line, e.Failure)
 	s.reports = append(s.reports, report{s.run.State().Seq + 1, line})
 }
 
@@ -73,7 +77,7 @@ func (s *State) report(c *Commit, last *event.Event) {
 		// The failure of the step was logged before.
 	default:
 		line := Line{Level: slog.LevelError, Text: "run failed", Args: []any{"run", s.id, "workflow", s.route.Workflow}}
-		line.addFailure(last.Failure)
+		s.addFailure(&line, last.Failure)
 		s.act(Action{Op: Log, Line: line})
 	}
 }

@@ -39,6 +39,9 @@ type Params struct {
 	Chance    func() float64 // returns a number in [0, 1)
 	Unbounded func(limit string) bool
 	Observed  bool // whether observers receive the runs and their commits
+	// Private is set if the store keeps user data encrypted. User data are then neither in log lines
+	// nor in the descriptions that operators read without a key.
+	Private bool
 
 	// Alerts returns the alerts about a run that end ends as failed. state includes the end. Alerts
 	// is nil if the worker has no rules.
@@ -187,7 +190,7 @@ func (s *State) block(err error) {
 	s.blocked = err
 	s.interrupted = nil
 	if s.attempts.Len() > 0 { // the outcomes of these attempts may end the run
-		s.warn("run cannot continue on this worker: it will be blocked when its steps have ended", "run", s.id, "workflow", s.route.Workflow, "error", err)
+		s.warn("run cannot continue on this worker: it will be blocked when its steps have ended", "run", s.id, "workflow", s.route.Workflow, "error", s.why(err))
 	}
 }
 

@@ -231,36 +231,23 @@ func (s *Store) chunks(ctx context.Context, run event.RunID, all []store.Publica
 	return all, nil
 }
 
-// group returns the failure group of a commit without user data. Its ID does not permit a guess of
-// the text of the failure.
-func (s *Store) group(ctx context.Context, c *store.Commit) (*store.FailureGroup, error) {
-	g := *c.FailureGroup
+// group returns the failure group of a commit with the ID that the store keeps. The worker has
+// described it without user data.
+func (s *Store) group(ctx context.Context, g store.FailureGroup) (*store.FailureGroup, error) {
 	if g.Group == "" || g.Kind == "" { // removed, or unchanged
 		return &g, nil
 	}
-	sealed, err := s.codec.Seal(ctx, store.Place{Owner: "failure group", Field: g.Group}, []byte(g.Group))
-	if err != nil {
-		return nil, err
-	}
-	if !event.IsSealed(sealed) {
-		return &g, nil // the codec does not encrypt
-	}
-	sum := sha256.Sum256(sealed) // equal data at equal places have equal stored forms
-	g.Group = g.Group[:strings.IndexByte(g.Group, '-')+1] + hex.EncodeToString(sum[:6])
-	g.Text = code(c.Frame)
-	return &g, nil
+	var err error
+	g.Group, err = s.groupID(ctx, g.Group)
+	return &g, err
 }
 
-// code returns the code of the last failure in a frame, or "" if there is none.
-func code(frame []byte) (code string) {
-	f, err := event.DecodeFrame(frame)
-	if err != nil {
-		return ""
+// groupID returns an ID that does not permit a guess of the text of the failure.
+func (s *Store) groupID(ctx context.Context, group string) (string, error) {
+	sealed, err := s.codec.Seal(ctx, store.Place{Owner: "failure group", Field: group}, []byte(group))
+	if err != nil || !event.IsSealed(sealed) { // or the codec does not encrypt
+		return group, err
 	}
-	for i := range f.Events {
-		if failure := f.Events[i].Failure; failure != nil {
-			code = failure.Code
-		}
-	}
-	return code
+	sum := sha256.Sum256(sealed) // equal data at equal places have equal stored forms
+	return group[:strings.IndexByte(group, '-')+1] + hex.EncodeToString(sum[:6]), nil
 }

@@ -71,6 +71,17 @@ func Keys(s store.Store) string {
 	return ""
 }
 
+// Private reports whether the store keeps user data encrypted.
+func Private(s store.Store) bool { return Keys(s) != "" }
+
+// Group returns the ID under which the store keeps a failure group.
+func Group(ctx context.Context, s store.Store, group string) (string, error) {
+	if inner, ok := store.As[*Store](s); ok {
+		return inner.groupID(ctx, group)
+	}
+	return group, nil
+}
+
 // Unwrap returns the underlying store.
 func (s *Store) Unwrap() store.Store { return s.Store }
 
@@ -109,7 +120,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 
 func (s *Store) commit(ctx context.Context, c *store.Commit) (err error) {
 	if c.FailureGroup != nil {
-		if c.FailureGroup, err = s.group(ctx, c); err != nil {
+		if c.FailureGroup, err = s.group(ctx, *c.FailureGroup); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/effects"
 	"github.com/flowgen/flowgen/runtime/internal/failuregroup"
+	"github.com/flowgen/flowgen/runtime/internal/sealed"
 	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/step"
@@ -109,6 +110,9 @@ func (a *Alerting) Ended(run event.RunID, state *event.LogState, end *event.Even
 		}
 		if group.Group == "" {
 			group = failuregroup.Failed(spec.Workflow, end.Failure)
+			if id, err := sealed.Group(context.Background(), a.Store, group.Group); err == nil { // otherwise the commit fails
+				group.Group = id
+			}
 		}
 		alerts = append(alerts, a.alert(r, condition, end.Time, group.Group, alert.Alert{
 			Workflow: spec.Workflow, Queue: spec.Queue, Run: run, Step: group.Step, Code: end.Failure.Code, Message: end.Failure.Message,
@@ -133,6 +137,9 @@ func endOf(r *alert.Rule, f *event.Failure) (alert.Condition, bool) {
 // reported run, so operators who may see only runs with some tags see the alerts of these runs.
 func (a *Alerting) alert(r *alert.Rule, c alert.Condition, at time.Time, group string, of alert.Alert, tags map[string]string) effects.Alert {
 	of.ID, of.Rule, of.Condition, of.Target = event.AlertRunID(r.Name, group, r.WindowOf(at)), r.Name, c, r.Target
+	if of.Code != "" && sealed.Private(a.Store) {
+		of.Message = of.Code // messages of failures are user data, and alerts leave the store
+	}
 	of.Time, of.Window, of.Group, of.Message = at, r.WindowOf(at), group, cmp.Or(alert.Cut(of.Message), string(c))
 	body, err := json.Marshal(map[string]alert.Alert{param: of})
 	if err != nil {
