@@ -202,7 +202,7 @@ func (w *Worker) prepare() error {
 	w.apply(w.code.Kit())
 	w.code.Seal()
 	if w.fit == "" {
-		w.fit = flow.Fingerprint(w.code, w.cfg.Build, sealed.Keys(w.store))
+		w.fit = flow.Fingerprint(w.code, w.cfg.Build)
 		w.build = flow.BuildOf(w.fit)
 	}
 	w.setRoutes()
@@ -211,6 +211,9 @@ func (w *Worker) prepare() error {
 	}
 	return nil
 }
+
+// fingerprint identifies the code and the keys of the worker. The keys may change while it runs.
+func (e *env) fingerprint() string { return flow.WithKeys(e.fit, sealed.Keys(e.store)) }
 
 // setParams sets the parameters that all run loops share. The caller must call leave when the worker
 // claims no more runs.
@@ -243,10 +246,11 @@ func (w *Worker) partition(served func(p int) bool) {
 			Silent: w.claimer.silent, Paused: w.loop.client.SetAside, Rerun: w.loop.client.Rerun,
 		})
 		look := &unserved{env: w.env, outage: w.outage, partition: p, claim: w.claimer.claimByName, told: told}
+		rescue := &rescuer{env: w.env, outage: w.outage, partition: p, claim: w.claimer.claimByName}
 		var l *lease.Lease
 		l = lease.New(lease.Params{
 			Store: w.store, Clock: w.clock, Log: w.log, Partition: p, Worker: w.cfg.Name, Expiry: w.cfg.ClaimExpiry, Heartbeat: w.cfg.Heartbeat,
-			Routes: w.served.routes, Fingerprint: w.fit, Limits: permits.Defaults(p, w.store.Partitions()), Owner: w.runs, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
+			Routes: w.served.routes, Fingerprint: w.fingerprint, Limits: permits.Defaults(p, w.store.Partitions()), Owner: w.runs, OnAnnounced: rescue.start, OnHeartbeat: func(ctx context.Context, answer store.Heartbeat) {
 				relay.Heard(answer.Outbox)
 				w.tellDamage()
 				w.logRestored(p, answer.Restored)

@@ -197,15 +197,8 @@ var executableSum = sync.OnceValue(func() []byte {
 // Fingerprint identifies the code of a worker, so that a run that one worker has blocked is retried
 // by workers with other fingerprints. build is the name of the build from the configuration of the
 // worker. If it is empty, the build is the Revision of the program, or otherwise a hash of the
-// program. BuildOf returns the build. keys identifies the keys of the codec of the worker, because a
-// run that cannot be opened with them is retried by workers with other keys. It does not change the
-// build.
-func Fingerprint(r *Registry, build, keys string) string {
-	if keys != "" {
-		code := Fingerprint(r, build, "")
-		sum := sha256.Sum256([]byte(code + "\n" + keys))
-		return BuildOf(code) + buildEnd + hex.EncodeToString(sum[:12])
-	}
+// program. BuildOf returns the build.
+func Fingerprint(r *Registry, build string) string {
 	h := sha256.New()
 	h.Write(executableSum())
 	for _, line := range r.Code() {
@@ -219,6 +212,17 @@ func Fingerprint(r *Registry, build, keys string) string {
 		return revision + sum[:buildLength]
 	}
 	return sum
+}
+
+// WithKeys returns the fingerprint of a worker whose codec has the given keys, because a run that
+// cannot be opened with them is retried by workers with other keys. The build remains the same.
+// keys is empty if the worker has no codec.
+func WithKeys(fingerprint, keys string) string {
+	if keys == "" {
+		return fingerprint
+	}
+	sum := sha256.Sum256([]byte(fingerprint + "\n" + keys))
+	return BuildOf(fingerprint) + buildEnd + hex.EncodeToString(sum[:12])
 }
 
 // buildEnd separates the name of a build from the hash in a fingerprint. Names of builds and hashes

@@ -47,12 +47,14 @@ type Params struct {
 	Expiry    time.Duration // time after which a session without heartbeats expires
 	Heartbeat time.Duration
 	// Routes returns the routes from which the worker claims runs; see Announce. Fingerprint
-	// identifies its code.
+	// identifies its code and its keys. A heartbeat announces a changed fingerprint.
 	Routes      func() []store.Route
-	Fingerprint string
+	Fingerprint func() string
 	// Limits are the limits that the code declares and whose permits are in the partition.
 	Limits []store.SetLimit
 	Owner  Owner
+	// OnAnnounced is called after a heartbeat has announced a changed fingerprint. It must not block.
+	OnAnnounced func()
 	// OnHeartbeat receives the answers to heartbeats. Its context ends with Stop.
 	OnHeartbeat func(ctx context.Context, answer store.Heartbeat)
 }
@@ -77,6 +79,7 @@ type Lease struct {
 	answered time.Time     // when the store last answered about the session
 	claimed  time.Time     // when the store last answered a claim
 	said     []store.Route // routes of the session in the store
+	saidFit  string        // fingerprint of the session in the store
 }
 
 // New returns a lease without a session.
@@ -106,15 +109,15 @@ func (l *Lease) Open(ctx context.Context) error {
 }
 
 func (l *Lease) open(ctx context.Context, id store.SessionID) error {
-	routes := l.Routes()
+	routes, fit := l.Routes(), l.Fingerprint()
 	err := l.Store.OpenSession(ctx, store.Session{
 		Partition: l.Partition, ID: id, Worker: l.Worker, TTL: l.Expiry,
-		Routes: routes, Fingerprint: l.Fingerprint,
+		Routes: routes, Fingerprint: fit,
 	})
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.said = routes
+		l.said, l.saidFit = routes, fit
 	}
 	return err
 }
@@ -150,8 +153,24 @@ func (l *Lease) Announce(ctx context.Context) {
 	}
 }
 
+// announceFingerprint announces the fingerprint if it has changed. Claims by routes may then return runs
+// that other sessions with the former fingerprint have blocked.
+func (l *Lease) announceFingerprint() {
+	l.mu.Lock()
+	said := l.saidFit
+	l.mu.Unlock()
+	if said == l.Fingerprint() {
+		return
+	}
+	l.Pulse.Wait()
+	l.announce()
+	l.Pulse.Work()
+	l.Owner.OnOpened()
+	l.OnAnnounced()
+}
+
 // announce opens the session again, under its own ID, while its lease is certain to be valid. The
-// store then renews the lease and replaces the routes, and changes nothing else. If the lease may
+// store then renews the lease and replaces the routes and the fingerprint, and changes nothing else. If the lease may
 // have expired before the answer, the store may instead have recovered the runs of the session and
 // opened a new one with its ID. The runs then count as lost, and a session with a new ID replaces
 // it, as after an expiry.
@@ -296,6 +315,7 @@ func (l *Lease) beat() {
 			l.Owner.OnUnread(run)
 		}
 		l.OnHeartbeat(l.ctx, answer)
+		l.announceFingerprint()
 		if claiming == 0 && answer.Owned != len(l.Owner.Owned(l.Partition)) {
 			l.reconcile(id)
 		}

@@ -1,0 +1,152 @@
+package codecs_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/codec"
+	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// ring is a provider whose keys can be changed. The first key is the active one.
+type ring struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+func (r *ring) set(ids ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = ids
+}
+
+func (r *ring) IDs() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.ids...)
+}
+
+func (r *ring) Active(context.Context) (codec.Key, error) { return flowtest.Key(r.IDs()[0]), nil }
+
+func (r *ring) Key(_ context.Context, id string) (codec.Key, error) {
+	for _, known := range r.IDs() {
+		if known == id {
+			return flowtest.Key(id), nil
+		}
+	}
+	return codec.Key{}, codec.ErrKeyNotFound
+}
+
+// withKeys returns a codec with these keys, and the provider of the keys.
+func withKeys(t *testing.T, ids ...string) (*codec.Codec, *ring) {
+	t.Helper()
+	keys := &ring{ids: ids}
+	c, err := codec.New(codec.Config{Keys: keys})
+	flowtest.Order(t, err)
+	return c, keys
+}
+
+var (
+	rotating = flowtest.Flow[string, string]("rotating")
+	rotate   = flowtest.AStep[string, string]("rotate", shim.Policy{Retry: flowtest.Quick})
+	turns    = workflow.NewTopic[string]("rotating.turns")
+)
+
+// rotations binds a workflow that executes a step for each message, until the message is empty.
+func rotations() []flowtest.Binding {
+	return []flowtest.Binding{
+		rotate.As(func(_ context.Context, s string) (string, error) { return s, nil }),
+		flowtest.As(rotating, func(ctx workflow.Context, s string) (string, error) {
+			for {
+				m, err := turns.Receive(ctx)
+				if err != nil || m == "" {
+					return s, err
+				}
+				done, err := rotate.Call(ctx, m)
+				if err != nil {
+					return "", err
+				}
+				s += done
+			}
+		}),
+	}
+}
+
+// TestOPS5_KeysAreRotatedUnderLoadWithoutABlockedRun proves that a fleet whose workers receive a new
+// key one after another, and then use it, blocks no run although workers with both settings execute
+// the same runs.
+func TestOPS5_KeysAreRotatedUnderLoadWithoutABlockedRun(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		fleets := []*flowtest.World{}
+		for _, keys := range [][]string{{"k1"}, {"k1", "k2"}, {"k2", "k1"}} {
+			c, _ := withKeys(t, keys...)
+			fleets = append(fleets, w.With(c))
+		}
+		var runs []*workflow.Run[string]
+		send := func(by *flowtest.World, text string) {
+			t.Helper()
+			for _, run := range runs {
+				flowtest.Order(t, turns.Send(w.Ctx, rotating.Get(by.Client, run.ID()), text))
+			}
+		}
+		start := func(by *flowtest.World) {
+			for i := range 10 {
+				runs = append(runs, flowtest.Start(by, rotating, strconv.Itoa(i)))
+			}
+		}
+		all := map[int][]*flowtest.Running{}
+		for n, fleet := range fleets {
+			for range 2 {
+				all[n] = append(all[n], fleet.Work(worker.Config{Concurrency: 4}, rotations()...))
+				start(fleet)
+				if n > 0 { // the workers with the old setting stop one after another
+					send(fleet, strconv.Itoa(n))
+					all[n-1][0].Stop()
+					all[n-1] = all[n-1][1:]
+				}
+			}
+		}
+		send(fleets[2], "x")
+		send(fleets[2], "")
+		for _, run := range runs {
+			if got, err := rotating.Get(fleets[2].Client, run.ID()).Result(w.Ctx); err != nil || len(got) < 2 {
+				t.Errorf("run %s: got %q and %v", run.ID(), got, err)
+			}
+		}
+		if n := w.Logs.Count("run is blocked"); n != 0 {
+			t.Errorf("%d runs were blocked", n)
+		}
+		w.Healthy()
+	})
+}
+
+// TestOPS5_ARunContinuesWhenARunningWorkerReceivesItsKey proves that a missing key blocks a run with
+// the name of the key, and that the run continues as soon as the key is back: a worker that receives
+// it while it runs gets the run, without a restart.
+func TestOPS5_ARunContinuesWhenARunningWorkerReceivesItsKey(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		old, _ := withKeys(t, "k1")
+		next, keys := withKeys(t, "k2")
+		by := w.With(old)
+		run := flowtest.Start(by, rotating, "0")
+		for range 3 {
+			flowtest.Order(t, turns.Send(w.Ctx, run, "x"))
+		}
+		flowtest.Order(t, turns.Send(w.Ctx, run, ""))
+		w.With(next).Work(worker.Config{Heartbeat: 20 * time.Millisecond, ClaimExpiry: 10 * time.Second}, rotations()...)
+		w.BlockedAs(run, "get key k1 of payloads")
+		keys.set("k2", "k1")
+		if got, err := run.Result(w.With(old).Ctx); err == nil || got != "" {
+			t.Errorf("a client without key k2 gets %q and %v", got, err)
+		}
+		if got, err := rotating.Get(w.With(next).Client, run.ID()).Result(w.Ctx); err != nil || got != "0xxx" {
+			t.Errorf("got %q and %v", got, err)
+		}
+	})
+}
