@@ -3,9 +3,21 @@
 package reruns_test
 
 import (
+	"flag"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain executes all tests a second time with sealed data, because reruns copy events, follow
+// policies and meet all commands.
+func TestMain(m *testing.M) {
+	if code := m.Run(); code != 0 {
+		os.Exit(code)
+	}
+	if err := flag.Set("codec", "true"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
