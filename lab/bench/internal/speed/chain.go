@@ -3,6 +3,8 @@ package speed
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/speed/flows/sequence"
 	"github.com/flowgen/flowgen/runtime/event"
@@ -42,7 +44,7 @@ func (c *chain) round(ctx context.Context, s *stage, _, runs int) (tally, error)
 func (c *chain) start(ctx context.Context, s *stage, n int) error {
 	requests := make([]workflow.StartRequest[sequence.ChainInput], n)
 	for i := range requests {
-		requests[i].Input = sequence.ChainInput{Steps: s.size.steps, Data: payload(len(c.ids) + i)}
+		requests[i].Input = sequence.ChainInput{Steps: s.size.steps, Data: s.data(len(c.ids) + i)}
 	}
 	started, err := sequence.Chain.StartMany(ctx, s.client, requests)
 	if err != nil {
@@ -57,8 +59,22 @@ func (c *chain) start(ctx context.Context, s *stage, n int) error {
 	return nil
 }
 
+// data returns text with the number n. It has -payload bytes, and what is added to payload compresses to
+// about half of its size.
+func (s *stage) data(n int) string {
+	begin := payload(n)
+	if s.o.payload <= len(begin) {
+		return begin[:s.o.payload]
+	}
+	text := append(make([]byte, 0, s.o.payload+20), begin...)
+	for random := rand.New(rand.NewPCG(uint64(n), 0)); len(text) < s.o.payload; {
+		text = strconv.AppendUint(text, random.Uint64(), 16)
+	}
+	return string(text[:s.o.payload])
+}
+
 func (c *chain) verify(ctx context.Context, s *stage, _ *Result) error {
-	return s.check(ctx, c.ids, func(i int) want { return want{result: payload(i), steps: s.size.steps} })
+	return s.check(ctx, c.ids, func(i int) want { return want{result: s.data(i), steps: s.size.steps} })
 }
 
 // starts is like chain, but without a worker that executes the runs.

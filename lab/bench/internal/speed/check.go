@@ -30,7 +30,7 @@ func (s *stage) check(ctx context.Context, runs []event.RunID, of func(i int) wa
 		for i, run := range part {
 			loads[i].Run = run
 		}
-		loaded, err := s.bed.store().Load(ctx, loads)
+		loaded, err := s.client.Store().Load(ctx, loads) // opens sealed data
 		if err != nil {
 			return err
 		}

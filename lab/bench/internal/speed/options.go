@@ -26,6 +26,8 @@ type options struct {
 	progress  bool
 	plot      string
 	telemetry string
+	codec     bool
+	payload   int
 
 	cpuProfile, memProfile, trace string
 }
@@ -68,6 +70,8 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.progress, "progress", isTerminal(stderr), "report progress on standard error (default: true if it is a terminal)")
 	f.StringVar(&o.plot, "plot", "", "measure the growth of costs with the number of runs and steps, up to -runs (100000) and -steps (10000), and write plots to `DIR`")
 	f.StringVar(&o.telemetry, "telemetry", "none", "`LEVEL` of telemetry: none, interceptor (one that does nothing), metrics, or spans (and metrics)")
+	f.BoolVar(&o.codec, "codec", false, "compress and encrypt user data")
+	f.IntVar(&o.payload, "payload", 100, "number of `BYTES` of the data that each run and step of chain receives and returns")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to `FILE`")
 	f.StringVar(&o.memProfile, "memprofile", "", "write a profile of all allocations to `FILE`")
 	f.StringVar(&o.trace, "trace", "", "write an execution trace to `FILE`")
@@ -80,8 +84,8 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	if o.json && o.table {
 		return nil, errors.New("-json and -table are mutually exclusive")
 	}
-	if o.count < 1 || o.batch < 1 || o.inflight < 1 || o.size.runs < 0 || o.size.steps < 0 || o.limit < 0 || o.wake < 0 {
-		return nil, fmt.Errorf("-count, -batch and -inflight must be at least 1, and no size or time may be negative: see -help")
+	if o.count < 1 || o.batch < 1 || o.inflight < 1 || o.size.runs < 0 || o.size.steps < 0 || o.limit < 0 || o.wake < 0 || o.payload < 1 {
+		return nil, fmt.Errorf("-count, -batch, -inflight and -payload must be at least 1, and no size or time may be negative: see -help")
 	}
 	err := checkLevel(o.telemetry)
 	if err == nil {

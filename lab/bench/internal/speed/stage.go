@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/flowgen/flowgen/lab/bench/internal/speed/flows/marked"
+	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -42,11 +43,25 @@ func newStage(ctx context.Context, fail context.CancelCauseFunc, t target, w *wo
 		return nil, errors.Join(err, b.discard())
 	}
 	s := &stage{bed: b, reports: reports, tap: newTap(b.store()), probe: &marked.Probe{}, o: o, size: o.size.or(w.size), progress: p, log: &complaints{}}
-	s.client = workflow.NewClient(s.tap, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn})), Interceptors: reports.interceptors})
+	cfg := workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn})), Interceptors: reports.interceptors}
+	if o.codec {
+		if cfg.Codec, err = newCodec(); err != nil {
+			return nil, errors.Join(err, b.discard())
+		}
+	}
+	s.client = workflow.NewClient(s.tap, cfg)
 	if !w.alone {
 		s.work(w, fail)
 	}
 	return s, nil
+}
+
+func newCodec() (*codec.Codec, error) {
+	key, err := codec.NewKey("k1")
+	if err != nil {
+		return nil, err
+	}
+	return codec.New(codec.Config{Keys: codec.Keys(key)})
 }
 
 // work starts the worker.
