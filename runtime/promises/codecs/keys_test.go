@@ -2,7 +2,10 @@ package codecs_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -149,4 +152,33 @@ func TestOPS5_ARunContinuesWhenARunningWorkerReceivesItsKey(t *testing.T) {
 			t.Errorf("got %q and %v", got, err)
 		}
 	})
+}
+
+// TestOPS5_ARunContinuesWhenTheFileOfKeysOfItsWorkerIsEdited is like the test before it, with the
+// provider that programs use.
+func TestOPS5_ARunContinuesWhenTheFileOfKeysOfItsWorkerIsEdited(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	path := filepath.Join(t.TempDir(), "keys")
+	write := func(ids ...string) {
+		var text strings.Builder
+		for _, id := range ids {
+			text.WriteString(flowtest.Key(id).Text() + "\n")
+		}
+		flowtest.Order(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	}
+	write("k2")
+	keys, err := codec.KeysFromFile(path)
+	flowtest.Order(t, err)
+	next, err := codec.New(codec.Config{Keys: keys})
+	flowtest.Order(t, err)
+	old, _ := withKeys(t, "k1")
+	run := flowtest.Start(w.With(old), rotating, "0")
+	flowtest.Order(t, turns.Send(w.Ctx, run, ""))
+	by := w.With(next)
+	by.Work(worker.Config{Heartbeat: 20 * time.Millisecond, ClaimExpiry: 10 * time.Second}, rotations()...)
+	w.BlockedAs(run, "get key k1 of payloads")
+	write("k2", "k1")
+	if got, err := rotating.Get(by.Client, run.ID()).Result(w.Ctx); err != nil || got != "0" {
+		t.Errorf("got %q and %v", got, err)
+	}
 }
