@@ -171,7 +171,7 @@ func (m *mover) routes(v *pins.View) (routes []store.Route, more bool) {
 			continue
 		}
 		open[l.Route] = true
-		if m.leaves(v, l.Route, plain, build) && !retired {
+		if m.leaves(v, l.Route, plain, build) && (!retired || !m.others(v, plain)) {
 			routes = append(routes, l.Route)
 		}
 	}

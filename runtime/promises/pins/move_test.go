@@ -196,6 +196,20 @@ func TestOPS10_ARetiredBuildServesWhatNoOtherBuildServes(t *testing.T) {
 	executedBy(w, runs, "a", "a")
 }
 
+// The only live build is retired. It executes the runs of a build that has left, which no other build
+// could continue.
+func TestOPS10_ARetiredBuildTakesTheRunsOfABuildThatHasLeft(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	a, _ := fits(w, "a"), fits(w, "b")
+	serving(w, fitting, "a", "b")
+	runs := started(w, a, fitting, 2)
+	retire(w, "b", "")
+	claimsNothing(w, "b")
+	a.Stop()
+	advance(w, runs)
+	executedBy(w, runs, "a", "b")
+}
+
 // plainFlow has runs that are not pinned.
 var plainFlow = shim.NewWorkflow[int, string]("test.pins.plain", "in", shim.WorkflowPolicy{})
 
