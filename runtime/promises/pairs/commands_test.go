@@ -75,6 +75,7 @@ func commands() []command {
 		command{"start, reject", verbReject, false, starts(workflow.IDPolicy{Finished: workflow.RejectFinished})},
 	)
 	all = append(all, calls()...)
+	all = append(all, ofBuilds()...)
 	return append(all, bulks()...)
 }
 

@@ -15,6 +15,6 @@
 // Read facts_test.go, rules_test.go, scenes_test.go, commands_test.go and judge_test.go, in this
 // order.
 //
-// The flags -pairs.table, -pairs.stores, -pairs.long, -pairs.seed and -pairs.scene apply only to
+// The flags -pairs.table, -pairs.stores, -pairs.long, -pairs.seed, -pairs.scene and -pairs.hosting apply only to
 // the tests of this package.
 package pairs

@@ -194,6 +194,9 @@ func sound(s *stage, cells []*cell) {
 		if strings.Contains(line, `msg="a step ignores its context`) && strings.Contains(line, "step=flowgen.alert.deliver") {
 			continue // the clock passed the timeout of a delivery while its target was called
 		}
+		if s.how == byFunctions && strings.Contains(line, `msg="abandoned: a run's code does not return"`) {
+			continue // the clock passed the time that the code has to return after its invocation
+		}
 		if s.fleet != nil && strings.Contains(line, `error="store is closed"`) {
 			continue // logged by the killed worker
 		}

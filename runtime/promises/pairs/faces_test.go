@@ -65,6 +65,7 @@ func tagsOf(r *admin.Run) map[string]string {
 func infoShown(i *workflow.RunInfo, rest *admin.Run) admin.Run {
 	r := *rest
 	r.ID, r.WorkflowID, r.Workflow, r.Queue, r.Tags = string(i.ID), i.WorkflowID, i.Workflow, i.Queue, i.Tags
+	r.Pin = i.Pin
 	r.Parent, r.Root, r.Status, r.CreatedAt, r.EndedAt = string(i.Parent), string(i.Root), string(i.Status), i.CreatedAt, i.EndedAt
 	r.Due, r.Events, r.Waits, r.WaitsSince, r.Group = i.Due, i.Events, i.Waits, i.WaitsSince, i.Group
 	r.StartBy, r.Blocked, r.Unserved = i.StartBy, i.Blocked, i.Unserved
@@ -75,6 +76,7 @@ func infoShown(i *workflow.RunInfo, rest *admin.Run) admin.Run {
 func rowShown(row admin.Run, rest *admin.Run) admin.Run {
 	r := *rest
 	r.ID, r.WorkflowID, r.Workflow, r.Queue, r.Tags = row.ID, row.WorkflowID, row.Workflow, row.Queue, row.Tags
+	r.Pin = row.Pin
 	r.Parent, r.Root, r.Status, r.CreatedAt, r.EndedAt = row.Parent, row.Root, row.Status, row.CreatedAt, row.EndedAt
 	r.Due, r.Events, r.Waits, r.Group = row.Due, row.Events, row.Waits, row.Group
 	return r
@@ -92,6 +94,7 @@ func logShown(s *stage, rest *admin.Run, debug bool) admin.Run {
 		r.Status = string(state.Status())
 	}
 	r.WorkflowID, r.Workflow, r.Queue, r.Tags, r.Parent = state.Spec.WorkflowID, state.Spec.Workflow, state.Spec.Queue, state.Spec.Tags, string(state.Spec.Parent)
+	r.Pin = state.Spec.Pin
 	r.Input = log[0].Payload
 	r.Failure, r.Next = nil, ""
 	if last := &log[len(log)-1]; state.Run.Terminal() {

@@ -49,6 +49,7 @@ func judge(s *stage, cells []*cell) {
 	if complete := cells[0].complete; complete != nil {
 		complete(s, cells)
 	}
+	s.replaceBuild(cells)
 	setUp(s, cells)
 	s.pass(time.Second) // a bulk action applies only to runs that are older than the action
 	ctx, end := context.WithCancel(s.Ctx)
@@ -156,6 +157,7 @@ func setUp(s *stage, cells []*cell) {
 			s.T.Fatalf("%s: %v", c.key, err)
 		}
 		c.offered = r.Actions
+		s.pinFits(c, r.Pin)
 	}
 }
 
@@ -322,7 +324,7 @@ func (s *stage) shows(c *cell) string {
 		if !c.facts.Begun && o.Place != store.StateEnded {
 			return fmt.Sprintf("it has not begun, and does not end: %+v", o)
 		}
-		if !o.Asked && o.Place != store.StateEnded && o.Place != store.StateBlocked {
+		if !o.Asked && o.Place != store.StateEnded && o.Place != store.StateBlocked && !c.facts.Unserved {
 			return fmt.Sprintf("it is not asked to end: %+v", o)
 		}
 	case terminated:
@@ -334,7 +336,7 @@ func (s *stage) shows(c *cell) string {
 			return fmt.Sprintf("it is not paused: %+v", o)
 		}
 	case resumed:
-		if o.Paused || c.facts.gated() && o.Status == event.StatusPaused {
+		if o.Paused && !c.facts.Unserved || c.facts.gated() && o.Status == event.StatusPaused {
 			return fmt.Sprintf("it is still paused: %+v", o)
 		}
 		if c.facts.Delayed && o.Delayed != c.facts.Paused && !(c.facts.Full && o.Waits) { // the pause ends before the delay, or afterwards in a limiter queue

@@ -78,7 +78,7 @@ func TestPairs_ThePauseOfALimitStandsBesideItsConfiguration(t *testing.T) {
 		for _, second := range poolActions() {
 			name := fmt.Sprintf("%s %s, %s %s", first.Verb, first.Key, second.Verb, second.Key)
 			cells++
-			s := onMemory(t, false)
+			s := onMemory(t, false, byWorkers)
 			var model limitModel
 			if !s.until(most, func() bool {
 				_, err := ops.New(s.Client).Limits().Named(s.Ctx, perKey.All().Name(), "")

@@ -2,6 +2,7 @@ package pairs_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flowgen/flowgen/admin"
@@ -45,7 +46,7 @@ type rule struct {
 
 // rules contains all rules. Each rule applies independently of the others. At least one rule
 // applies to each cell.
-var rules = append(callRules, []rule{
+var rules = append(slices.Concat(callRules, buildRules), []rule{
 	{"control", func(_ *facts, verb string) (outcome, bool) { return does(unchanged), verb == verbNothing }},
 	// R5: A run in every open state accepts items.
 	{"R5", func(f *facts, verb string) (outcome, bool) {

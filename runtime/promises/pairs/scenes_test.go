@@ -39,6 +39,8 @@ type scene struct {
 	// statuses.
 	alone bool
 	among []string
+	// builds marks scenes with workers of their own builds.
+	builds bool
 }
 
 // tagCell marks all runs of a cell. tagSubject marks the run to which the command applies.
@@ -186,7 +188,7 @@ func isWaiting(o Observed) bool {
 func isEnded(o Observed) bool { return o.Place == store.StateEnded }
 
 // scenes contains all scenes of the matrix.
-var scenes = slices.Concat(fresh, begun, reruns, atRest, ofTheRuntime, alerts, over, again)
+var scenes = slices.Concat(fresh, begun, reruns, atRest, ofTheRuntime, alerts, over, again, ofGoneBuilds)
 
 // fresh contains the states of runs whose code has not begun.
 var fresh = []scene{
@@ -264,7 +266,11 @@ var begun = []scene{
 	},
 	{
 		name: "blocked", facts: user(Observed{Place: store.StateBlocked, Status: event.StatusBlocked, Begun: true}), end: event.StatusCompleted,
-		prepare: func(s *stage, _ []*cell) { s.before = s.Work(worker.Config{Queues: []string{"odd"}}, s.bindings()...) },
+		prepare: func(s *stage, _ []*cell) {
+			if s.before = s.Work(worker.Config{Queues: []string{"odd"}}, s.bindings()...); s.how.pins() {
+				s.serving("odd", s.build)
+			}
+		},
 		play: func(s *stage, c *cell) {
 			c.begin(s, plain, "message", workflow.WithQueue("odd"))
 			c.unblock = s.mend
@@ -275,7 +281,7 @@ var begun = []scene{
 				s.reaches(c, c.run, "waiting", isWaiting)
 				odd[c.run] = true
 			}
-			s.before.Stop()
+			s.stop(s.before)
 			s.setOdd(odd)
 			s.Work(worker.Config{Queues: []string{"odd"}}, s.bindings()...)
 			for _, c := range cells {

@@ -27,7 +27,7 @@ func TestPairs_ACommandToAScheduleWorksInEveryStateOfIt(t *testing.T) {
 	for state, bring := range scheduleStates {
 		for _, verb := range admin.ScheduleActions() {
 			t.Run(state+" "+verb, func(t *testing.T) {
-				s := onMemory(t, true)
+				s := onMemory(t, true, byWorkers)
 				const name = "nightly"
 				err := plain.Schedule(s.carrying("tick"), s.Client, name, schedule.Spec{When: "every 1h", Overlap: schedule.Allow}, work{Do: "complete", Key: "tick"})
 				if err == nil {

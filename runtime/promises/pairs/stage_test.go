@@ -199,18 +199,23 @@ func (s *stage) wait(ctx workflow.Context, in work) (err error) {
 type stage struct {
 	*flowtest.World
 	direct  *admin.Service
-	service *admin.Service    // the service as the operator of the tests uses it
-	remote  *remote.Service   // the same service over HTTP
-	api     http.Handler      // the handler that remote calls
-	pages   http.Handler      // the console
-	flowctl string            // path of flowctl; empty if flowctl is not tested
-	serve   func()            // starts the worker of the queue "nobody", once
-	before  *flowtest.Running // a worker that the scene has started
-	mend    func()            // makes the code fit all logs, once
-	watch   *watcher          // nil if nothing is intercepted
-	fleet   *flowtest.Fleet   // the second worker and its replacement; nil if there is only one worker
+	service *admin.Service  // the service as the operator of the tests uses it
+	remote  *remote.Service // the same service over HTTP
+	api     http.Handler    // the handler that remote calls
+	pages   http.Handler    // the console
+	flowctl string          // path of flowctl; empty if flowctl is not tested
+	how     hosting
+	build   string          // build of the workers that are started
+	serve   func()          // starts the worker of the queue "nobody", once
+	before  *host           // a worker that the scene has started
+	mend    func()          // makes the code fit all logs, once
+	replace func()          // starts another worker of the queue "gone", once
+	spare   func()          // starts workers of another build, once
+	watch   *watcher        // nil if nothing is intercepted
+	fleet   *flowtest.Fleet // the second worker and its replacement; nil if there is only one worker
 
 	mu       sync.Mutex
+	hosts    []*host
 	die      func() // ends the second worker like os.Exit
 	doors    map[string]chan struct{}
 	tokens   map[string][]string  // tokens of pending attempts, by the key of the cell
@@ -229,8 +234,8 @@ type marked struct {
 var served = []string{workflow.DefaultQueue, "away", admin.AdminQueue}
 
 // newStage returns a stage. watch intercepts its operations; it may be nil.
-func newStage(w *flowtest.World, watch *watcher) *stage {
-	s := &stage{World: w, watch: watch, direct: admin.New(w.Client), doors: map[string]chan struct{}{}, reported: map[string]string{}, tokens: map[string][]string{}, odd: map[event.RunID]bool{}}
+func newStage(w *flowtest.World, watch *watcher, how hosting) *stage {
+	s := &stage{World: w, watch: watch, how: how, build: firstBuild, direct: admin.New(w.Client), doors: map[string]chan struct{}{}, reported: map[string]string{}, tokens: map[string][]string{}, odd: map[event.RunID]bool{}}
 	s.TakesLong()
 	s.service = s.direct.AsLocal("operator")
 	s.api = api.New(s.direct, api.Config{AllowUnauthenticated: true, Mutations: 1 << 20, Streams: 1 << 20, Lists: 1 << 20})
@@ -239,15 +244,23 @@ func newStage(w *flowtest.World, watch *watcher) *stage {
 		w.T.Fatal(err)
 	}
 	s.pages = console.New(s.service, console.Config{AllowUnauthenticated: true})
-	s.Work(worker.Config{Queues: served, Concurrency: 4000, Runs: 4000}, s.bindings()...)
+	all := worker.Config{Queues: served, Concurrency: 4000, Runs: 4000}
+	s.Work(all, s.bindings()...)
+	if how.pins() {
+		s.serving(workflow.DefaultQueue, s.build)
+	}
+	s.spare = sync.OnceFunc(func() {
+		all.Build, all.Pin = spareBuild, how.pins()
+		s.Work(all, s.bindings()...)
+	})
 	s.serve = sync.OnceFunc(func() {
 		s.Work(worker.Config{Queues: []string{"nobody"}, Alerts: alert.Config{Targets: map[string]alert.Target{"nobody": accepting{}}}}, s.bindings()...)
 	})
 	s.mend = sync.OnceFunc(func() {
 		s.setOdd(nil)
-		other := append(s.bindings(), flowtest.As(mended, s.play)) // the additional workflow changes the build, so that the worker gets blocked runs
-		s.Work(worker.Config{Queues: []string{"odd"}}, other...)
+		s.Work(worker.Config{Queues: []string{"odd"}}, s.otherBindings()...)
 	})
+	s.replace = sync.OnceFunc(func() { s.Work(worker.Config{Queues: []string{"gone"}, Pin: true}, s.otherBindings()...) })
 	return s
 }
 
@@ -339,6 +352,12 @@ func (s *stage) bindings() []flowtest.Binding {
 	return all
 }
 
+// otherBindings returns the bindings with an additional workflow. It changes the code, so that a
+// worker gets blocked runs.
+func (s *stage) otherBindings() []flowtest.Binding {
+	return append(s.bindings(), flowtest.As(mended, s.play))
+}
+
 // executed returns the code of a step. The code records each execution before it calls do.
 func (s *stage) executed(name string, do func(ctx context.Context, key string) error) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, key string) (string, error) {
@@ -425,13 +444,13 @@ func (s *stage) page(path string) string {
 
 // onMemory returns a stage on an in-memory store whose time the test advances. If intercepted is
 // set, an interceptor wraps all its operations.
-func onMemory(t *testing.T, intercepted bool) *stage {
+func onMemory(t *testing.T, intercepted bool, how hosting) *stage {
 	t.Helper()
 	if !intercepted {
-		return newStage(flowtest.NewVirtual(t), nil)
+		return newStage(flowtest.NewVirtual(t), nil, how)
 	}
 	watch, clock := newWatcher(), storetest.NewClock()
 	w := flowtest.NewWorld(t, memstore.NewWith(memstore.Config{Clock: clock}), workflow.ClientConfig{Interceptors: []workflow.Interceptor{watch}})
 	w.Clock = clock
-	return newStage(w, watch)
+	return newStage(w, watch, how)
 }

@@ -24,13 +24,13 @@ func TestPairs_EveryStoreDoesWhatTheRulesDecide(t *testing.T) {
 		}
 		t.Run(sc.name, func(t *testing.T) {
 			test := func(t *testing.T, w *flowtest.World) {
-				cells := cellsOf(t, sc)
+				cells := cellsOf(t, sc, hostingOf(sc))
 				if *long {
 					turns(cells)
 				} else {
 					cells = onePerRule(cells)
 				}
-				judge(newStage(w, nil), cells)
+				judge(newStage(w, nil, hostingOf(sc)), cells)
 				for _, c := range cells {
 					compare(t, c, map[[2]string][]string{})
 				}
@@ -56,7 +56,7 @@ func TestPairs_ACommandHoldsIfOneOfTwoWorkersIsKilled(t *testing.T) {
 		}
 		t.Run(sc.name, func(t *testing.T) {
 			flowtest.OnVirtualTimeInPartitions(t, inPartitions, func(t *testing.T, w *flowtest.World) {
-				s, cells := newStage(w, nil), cellsOf(t, sc)
+				s, cells := newStage(w, nil, byWorkers), cellsOf(t, sc, byWorkers)
 				s.withMortal()
 				judge(s, cells)
 				for _, c := range cells {

@@ -7,9 +7,7 @@ import (
 	"sync"
 
 	"github.com/flowgen/flowgen/runtime/event"
-	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/step"
-	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -83,13 +81,6 @@ func (w *watcher) attempt(ctx context.Context) error {
 		return errUnwatched
 	}
 	return nil
-}
-
-// Work starts a worker with the interceptors of the stage.
-func (s *stage) Work(cfg worker.Config, bindings ...flowtest.Binding) *flowtest.Running {
-	s.T.Helper()
-	cfg.Interceptors = s.interceptors()
-	return s.World.Work(cfg, bindings...)
 }
 
 func (s *stage) interceptors() []workflow.Interceptor {
