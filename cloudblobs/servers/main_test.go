@@ -54,6 +54,10 @@ var (
 	guest = auth.Account{Access: "guest", Secret: "guest-secret", Role: auth.RoleUser}
 )
 
+// mount mounts a file system of a size on a directory, for the process only. It is nil on systems
+// other than Linux, which do not have the test that needs it.
+var mount func(dir, size string) error
+
 // serve is the server: versitygw, which keeps objects as files in a directory. If storage is not
 // empty, it is the size of the file system that has this directory.
 func serve(dir, addr, storage string) error {
@@ -64,7 +68,7 @@ func serve(dir, addr, storage string) error {
 		}
 	}
 	if storage != "" {
-		if err := limit(objects, storage); err != nil {
+		if err := mount(objects, storage); err != nil {
 			return err
 		}
 	}

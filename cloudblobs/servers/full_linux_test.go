@@ -8,9 +8,8 @@ import (
 	"github.com/flowgen/flowgen/cloudblobs"
 )
 
-// limit mounts a file system of a size on a directory, for the process only.
-func limit(dir, size string) error {
-	return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
+func init() {
+	mount = func(dir, size string) error { return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size) }
 }
 
 func TestOPS11_AFullBucketStoresNothingOfABlob(t *testing.T) {
