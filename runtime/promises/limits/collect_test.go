@@ -284,6 +284,8 @@ type losesCreates struct {
 	calls atomic.Int64
 }
 
+func (s *losesCreates) Unwrap() store.Store { return s.Store }
+
 func (s *losesCreates) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
 	created, err := s.Store.Create(ctx, runs)
 	if s.calls.Add(1)%2 == 1 {
