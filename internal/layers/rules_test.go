@@ -129,7 +129,7 @@ var rules = []rule{
 	{packages: "admin/internal/route", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin", module: append(below("worker"), "runtime/ops", "runtime/store/archive"), external: none, required: true},
 	{packages: "cmd/flowctl/cli/internal/quiet", module: none, required: true},
-	{packages: "cmd/flowctl/cli", module: []string{"cmd/flowctl/cli/internal/quiet", "internal/environ", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/jwtauth", "admin/remote", "otelflow", "runtime/event", "runtime/health", "runtime/store", "runtime/store/archive", "runtime/store/fsck", "runtime/worker", "runtime/workflow"}, required: true},
+	{packages: "cmd/flowctl/cli", module: []string{"cmd/flowctl/cli/internal/quiet", "internal/environ", "admin", "admin/api", "admin/console", "admin/hooks", "admin/httpauth", "admin/jwtauth", "admin/remote", "otelflow", "runtime/codec", "runtime/event", "runtime/health", "runtime/ops", "runtime/store", "runtime/store/archive", "runtime/store/fsck", "runtime/worker", "runtime/workflow"}, required: true},
 	{packages: "cmd/flowctl/conform", helper: true},
 	{packages: "cmd/flowctl/uitest/...", module: append(below("workflowtest"), "admin", "admin/console", "cmd/flowctl/uitest", "sqlitestore"), helper: true},
 	{packages: "cmd/flowctl", module: []string{"cmd/flowctl/cli", "sqlitestore", "redisstore"}, required: true},

@@ -174,7 +174,7 @@ func (c *command) root() *cobra.Command {
 	root.AddCommand(
 		c.runs(), c.failures(), c.bulk(), c.queues(), c.workers(), c.top(), c.schedules(), c.pools(), c.catalog(), c.show(), c.follow(), c.wait(), c.start(), c.send(), c.ask(), c.value(), c.stream(), c.doctor(), c.fsck(), c.serve(), c.token(), c.schema(), c.config(),
 	)
-	root.AddCommand(c.ui(), c.journal(), c.alerts(), c.deploys(), c.export(), c.importRuns(), c.hooks(), c.views())
+	root.AddCommand(c.ui(), c.journal(), c.alerts(), c.deploys(), c.codec(), c.export(), c.importRuns(), c.hooks(), c.views())
 	root.AddCommand(c.actions()...)
 	return root
 }
@@ -240,11 +240,15 @@ func (c *command) service(ctx context.Context, long bool) (service, context.Cont
 		s, err := c.remote(server)
 		return s, ctx, cancel, err
 	}
+	cfg, err := c.clientConfig()
+	if err != nil {
+		return nil, ctx, cancel, err
+	}
 	st, err := c.Open(ctx, url)
 	if err != nil {
 		return nil, ctx, cancel, err
 	}
-	c.store, c.client = st, workflow.NewClient(st, workflow.ClientConfig{})
+	c.store, c.client = st, workflow.NewClient(st, cfg)
 	return c.local(), ctx, cancel, nil
 }
 

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,9 +15,28 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
+// sealedData matches the data in the forms of event.Shown and event.ShownText.
+var sealedData = regexp.MustCompile(`\{"flowgen\.sealed":\{(?:"key":"([^"]*)",)?"size":(\d+),"data":"[^"]*"\}\}|sealed(?:, key ([\w.-]+))?, (\d+) B: [A-Za-z0-9+/=]+`)
+
+// brief replaces sealed data by their key and size, for people.
+func brief(s string) string {
+	if !strings.Contains(s, "sealed") {
+		return s
+	}
+	return sealedData.ReplaceAllStringFunc(s, func(found string) string {
+		m := sealedData.FindStringSubmatch(found)
+		if key := cmp.Or(m[1], m[3]); key != "" {
+			return fmt.Sprintf("sealed, key %s, %s B", key, cmp.Or(m[2], m[4]))
+		}
+		return fmt.Sprintf("sealed, %s B", cmp.Or(m[2], m[4]))
+	})
+}
+
 // clean escapes characters that control the terminal, such as escape sequences, and marks that
-// change the direction of writing. Names and messages are untrusted.
+// change the direction of writing. Names and messages are untrusted. Sealed data are replaced by
+// their description.
 func clean(s string) string {
+	s = brief(s)
 	var b strings.Builder
 	for _, r := range s {
 		if unicode.IsPrint(r) {

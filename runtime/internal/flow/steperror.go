@@ -89,7 +89,7 @@ func storeStep(e *StepError) *event.Failure {
 // StepErrorOf returns the StepError whose stored form is f, or nil if f is another failure.
 func StepErrorOf(f *event.Failure) *StepError {
 	e := &StepError{}
-	if f.Type != wireStepError || loadStep(e, f) != nil {
+	if f.Type != wireStepError || loadStep(e, f) != nil || e.Step == "" { // without a name, its data are sealed
 		return nil
 	}
 	return e
