@@ -13,31 +13,18 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// BlobStore stores offloaded payloads. Names have the form PREFIX/HEX, where HEX is the SHA-256 of
-// the data. Methods may be called concurrently.
-type BlobStore interface {
-	// Put stores a blob durably before it returns. It may do nothing if the blob exists.
-	Put(ctx context.Context, name string, data []byte) error
-	// Get returns a blob. If there is none, the error matches [ErrBlobNotFound].
-	Get(ctx context.Context, name string) ([]byte, error)
-	// Delete removes blobs. It ignores names that do not exist.
-	Delete(ctx context.Context, names ...string) error
-	// List returns at most limit blobs whose names begin with prefix and follow after, sorted by
-	// name.
-	List(ctx context.Context, prefix, after string, limit int) ([]Blob, error)
-}
+// BlobStore stores offloaded payloads.
+type BlobStore = store.BlobStore
 
 // Blob describes a stored blob.
-type Blob struct {
-	Name string
-	Size int64
-	Time time.Time // when it was stored
-}
+type Blob = store.Blob
 
 // ErrBlobNotFound reports that a blob store does not have a blob.
-var ErrBlobNotFound = errors.New("blob not found")
+var ErrBlobNotFound = store.ErrBlobNotFound
 
 // FileBlobs is a [BlobStore] in a directory, which several processes may use. Each blob is a file,
 // written under another name and renamed, so that no file has a part of a blob.
@@ -87,7 +74,7 @@ func (b *FileBlobs) removeLeftovers() error {
 // Close releases the directory. The store must not be used afterwards.
 func (b *FileBlobs) Close() error { return b.root.Close() }
 
-// Put stores a blob. It does nothing if there is a blob of this name and size.
+// Put stores a blob. If there is a blob of this name and size, it renews its time.
 func (b *FileBlobs) Put(ctx context.Context, name string, data []byte) error {
 	dir, err := split(name)
 	if err != nil {
@@ -96,7 +83,7 @@ func (b *FileBlobs) Put(ctx context.Context, name string, data []byte) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("put blob: %w", err)
 	}
-	if info, err := b.root.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(data)) {
+	if !b.renew(name, len(data)) {
 		if err := b.put(dir, name, data); err != nil {
 			return fmt.Errorf("put blob: %w", err)
 		}
@@ -106,6 +93,16 @@ func (b *FileBlobs) Put(ctx context.Context, name string, data []byte) error {
 		return fmt.Errorf("put blob: %w", err)
 	}
 	return nil
+}
+
+// renew renews the time of a blob. It reports false if there is no blob of this size.
+func (b *FileBlobs) renew(name string, size int) bool {
+	info, err := b.root.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(size) {
+		return false
+	}
+	now := time.Now()
+	return b.root.Chtimes(name, now, now) == nil
 }
 
 func (b *FileBlobs) put(dir, name string, data []byte) error {

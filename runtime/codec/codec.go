@@ -66,7 +66,7 @@ type Config struct {
 // cannot be opened.
 type Place = store.Place
 
-var _ store.Codec = (*Codec)(nil)
+var _ store.Offloader = (*Codec)(nil)
 
 // New returns a codec. If cfg.Keys has a method Check() error, New returns its error.
 func New(cfg Config) (*Codec, error) {
@@ -261,6 +261,12 @@ func (c *Codec) Keys() string {
 	}
 	return key.ID
 }
+
+// Blobs returns the blob store of the configuration.
+func (c *Codec) Blobs() BlobStore { return c.blobs }
+
+// MaxSize returns the number of bytes above which payloads are refused.
+func (c *Codec) MaxSize() int { return c.maxSize }
 
 // active returns the key that seals payloads.
 func (c *Codec) active(ctx context.Context) (Key, error) {

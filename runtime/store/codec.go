@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+	"errors"
+	"time"
+)
 
 // Codec converts user data to the form in which a store keeps them, and back. It may encrypt and
 // compress them and may keep large ones outside of the store. See package codec.
@@ -26,3 +30,38 @@ type Place struct {
 	// chain. It is nil if the data must be kept in the store. The prefix is not authenticated.
 	Blobs func(ctx context.Context) (string, error)
 }
+
+// Offloader is a Codec that can keep large data in a BlobStore.
+type Offloader interface {
+	Codec
+	// Blobs returns the store of large data. It returns nil if the codec keeps all data in the store
+	// of the runs.
+	Blobs() BlobStore
+	// MaxSize is the number of bytes above which Seal and Open refuse data.
+	MaxSize() int
+}
+
+// BlobStore stores data that are kept outside of a store. Names have the form PREFIX/HEX, where HEX
+// is the SHA-256 of the data. Methods may be called concurrently.
+type BlobStore interface {
+	// Put stores a blob durably before it returns. If the blob exists, Put sets its time to now, so
+	// that no worker removes it before the commit that will refer to it.
+	Put(ctx context.Context, name string, data []byte) error
+	// Get returns a blob. If there is none, the error matches [ErrBlobNotFound].
+	Get(ctx context.Context, name string) ([]byte, error)
+	// Delete removes blobs. It ignores names that do not exist.
+	Delete(ctx context.Context, names ...string) error
+	// List returns at most limit blobs whose names begin with prefix and follow after, sorted by
+	// name.
+	List(ctx context.Context, prefix, after string, limit int) ([]Blob, error)
+}
+
+// Blob describes a stored blob.
+type Blob struct {
+	Name string
+	Size int64
+	Time time.Time // when it was stored last
+}
+
+// ErrBlobNotFound reports that a blob store does not have a blob.
+var ErrBlobNotFound = errors.New("blob not found")

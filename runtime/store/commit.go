@@ -116,6 +116,8 @@ func (e Exempt) After(was, progress bool) bool {
 type Committed struct {
 	// N is the number of frames in the log after the commit.
 	N uint64
+	// Bytes is the size of the frame in the store. 0 means that it is the size of Commit.Frame.
+	Bytes int
 	// Unread reports whether the inbox is not empty. It is set only if the run is owned under the
 	// fence of the commit afterwards.
 	Unread bool

@@ -500,7 +500,10 @@ type Load struct {
 type Loaded struct {
 	Record Record
 	Frames [][]byte // frames from number After+1
-	Inbox  []Item
+	// Sizes contains the size of each frame in the store, in bytes. Nil means that these are the
+	// sizes of Frames.
+	Sizes []int
+	Inbox []Item
 	// Err is nil, ErrRunNotFound, a *DamagedError, or an error for which Unknown returns true.
 	Err error
 	// Sealed is the reason why user data in Frames and Inbox are still sealed. It is nil if there are

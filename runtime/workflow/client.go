@@ -35,10 +35,11 @@ var ErrClientClosed = errors.New("workflow: client is closed")
 // ClientConfig configures a client. The zero value is the default.
 type ClientConfig struct {
 	// MaxPayload is the size in bytes above which payloads are refused. Zero means
-	// [DefaultMaxPayload].
+	// [DefaultMaxPayload]. If the codec keeps large payloads in a blob store, MaxPayload applies to
+	// what the store keeps of a payload, and the codec limits the payload itself.
 	MaxPayload int `env:"FLOWGEN_CLIENT_MAX_PAYLOAD" default:"2MiB" form:"size"`
 	// WarnPayload is the size in bytes above which payloads are logged. Zero means
-	// 256 KiB.
+	// 256 KiB, or no warning if the codec keeps large payloads in a blob store.
 	WarnPayload int `env:"FLOWGEN_CLIENT_WARN_PAYLOAD" default:"256KiB" form:"size"`
 	// Logger is the logger of the client and of its workers. Nil means slog.Default().
 	Logger *slog.Logger
@@ -90,20 +91,29 @@ func NewClient(s store.Store, cfg ClientConfig) *Client {
 	if s == nil {
 		panic("workflow: NewClient: the store is nil: open one, for example sqlitestore.Open(\"flows.db\")")
 	}
+	warns := cfg.WarnPayload != 0
+	environ.SetDefaults(&cfg)
+	limits := flow.Limits{Max: cfg.MaxPayload, Warn: cfg.WarnPayload}
 	if cfg.Codec != nil {
 		with, err := sealed.New(s, cfg.Codec)
 		if err != nil {
 			panic("workflow: NewClient: " + err.Error())
 		}
 		s = with
+		if most := with.MaxOffloaded(); most > 0 {
+			with.Bound(cfg.MaxPayload)
+			limits.Max = most
+			if !warns {
+				limits.Warn = most
+			}
+		}
 	}
 	logger := cmp.Or(cfg.Logger, slog.Default())
 	c := &client{store: s, logger: logger, outage: outage.New(logger, slog.String("by", "client"), 4*persistMost)}
 	c.interceptors = newClientInterceptors(cfg.Interceptors)
 	c.pins = pins.New(s, flow.BuildOf)
 	c.logs = recent.New[RunID, followedLog](mostFollowed)
-	environ.SetDefaults(&cfg)
-	c.limits = flow.Limits{Max: cfg.MaxPayload, Warn: cfg.WarnPayload, Logger: logger}
+	c.limits, c.limits.Logger = limits, logger
 	c.face = Client(flow.NewClient(c))
 	return &c.face
 }

@@ -29,7 +29,7 @@ func (e *PayloadError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%s: %v", e.What, e.Err)
 	}
-	return fmt.Sprintf("%s has %d bytes, the limit is %d: store large data elsewhere and pass a reference, or raise ClientConfig.MaxPayload", e.What, e.Size, e.Limit)
+	return fmt.Sprintf("%s has %d bytes, the limit is %d: store large data elsewhere and pass a reference, or raise ClientConfig.MaxPayload, or MaxSize of a codec that has blobs", e.What, e.Size, e.Limit)
 }
 
 // Unwrap returns the error of the encoder or decoder.

@@ -39,7 +39,7 @@ type logEnd struct {
 	n        uint64 // number of frames
 	seq      uint64
 	last     event.CommitID
-	logBytes int // size of the log
+	logBytes int // size of the log in the store
 	limited  int // size at which the log reached its bound; 0 if it did not
 }
 
@@ -54,7 +54,8 @@ func (s *State) addFrame(bytes int, events []event.Event) {
 }
 
 // decode decodes the frames of a log and checks that they end where the claim reports.
-func (s *State) decode(frames [][]byte) ([]event.Event, error) {
+func (s *State) decode(got *store.Loaded) ([]event.Event, error) {
+	frames := got.Frames
 	var events []event.Event
 	var prev event.CommitID
 	for i, b := range frames {
@@ -72,7 +73,11 @@ func (s *State) decode(frames [][]byte) ([]event.Event, error) {
 		}
 		prev = f.CommitID
 		events = append(events, f.Events...)
-		s.addFrame(len(b), f.Events)
+		size := len(b)
+		if got.Sizes != nil {
+			size = got.Sizes[i]
+		}
+		s.addFrame(size, f.Events)
 	}
 	if last := uint64(len(events)); uint64(len(frames)) != s.n || last != s.seq || prev != s.last {
 		return nil, fmt.Errorf("log of run %s ends with frame %d (%s) and event %d, its metadata has %d (%s) and %d: %w",

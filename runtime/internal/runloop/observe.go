@@ -27,9 +27,9 @@ func (s *State) observe(events []event.Event, replay time.Duration) {
 // reportCommit reports a confirmed commit to the observers. It is the last action about the commit,
 // so that the steps of the commit start first. The memory of the events is not reused before the
 // next call of the State.
-func (s *State) reportCommit(c *Commit, events []event.Event, logBytes int) {
+func (s *State) reportCommit(c *Commit, events []event.Event, size, logBytes int) {
 	s.memory.reported = observe.Commit{
-		Events: logged(events), Bytes: len(c.Req.Frame), LogBytes: logBytes, Made: c.made, Confirmed: s.moment.Now, Progress: c.Req.Progress,
+		Events: logged(events), Bytes: size, LogBytes: logBytes, Made: c.made, Confirmed: s.moment.Now, Progress: c.Req.Progress,
 	}
 	s.act(Action{Op: Report, Events: &s.memory.reported})
 }

@@ -1,6 +1,7 @@
 package runloop
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -304,7 +305,7 @@ func (s *State) continueCreated(c *Commit) bool {
 	s.hold(next)
 	s.look() // the claim determines whether the run is owned
 	s.n, s.seq, s.last = next.N, next.Seq, next.Last
-	s.addFrame(s.unsaved[0].Size(), s.unsaved[:1])
+	s.addFrame(cmp.Or(next.Bytes, s.unsaved[0].Size()), s.unsaved[:1])
 	s.observe(s.unsaved[:1], 0)
 	c.events = 1
 	s.saveDraft(c)
@@ -345,14 +346,14 @@ func largest(events []event.Event) string {
 
 // onDurable frees the effects of a durable commit.
 func (s *State) onDurable(c *Commit) {
-	saved := s.unsaved
+	saved, size := s.unsaved, cmp.Or(c.Answer.Bytes, len(c.Req.Frame))
 	if c.Req.Frame != nil && s.Observed {
-		defer s.reportCommit(c, saved[:c.events], s.logBytes+len(c.Req.Frame))
+		defer s.reportCommit(c, saved[:c.events], size, s.logBytes+size)
 	}
 	if c.Req.Frame != nil {
 		s.reportLength(s.seq, c.Req.Last, s.logBytes)
 		s.n, s.seq, s.last = c.Answer.N, c.Req.Last, c.Req.CommitID
-		s.addFrame(len(c.Req.Frame), saved[:c.events])
+		s.addFrame(size, saved[:c.events])
 		s.moved = c.made
 	}
 	if (c.Req.Effect == store.EffectFinish || c.Req.Effect == store.EffectContinue) && c.events > 0 {

@@ -13,7 +13,7 @@ import (
 
 // replay replays the code of the run to the end of its log.
 func (s *State) replay(got *store.Loaded) {
-	events, err := s.decode(got.Frames)
+	events, err := s.decode(got)
 	if err != nil {
 		s.phase, s.recent = phaseLive, nil
 		s.block(err)

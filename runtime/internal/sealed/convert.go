@@ -17,7 +17,7 @@ import (
 
 // each seals requests and sends those that could be sealed. The answers are in the order of the
 // requests. A request that could not be sealed is answered by failed.
-func each[Q, A any](requests []Q, seal func(*Q) error, send func([]Q) ([]A, error), failed func(error) A, open func(*A)) ([]A, error) {
+func each[Q, A any](requests []Q, seal func(*Q) error, send func([]Q) ([]A, error), failed func(error) A, open func(*Q, *A)) ([]A, error) {
 	sealed := make([]Q, 0, len(requests))
 	errs := make([]error, len(requests))
 	var last error
@@ -41,7 +41,7 @@ func each[Q, A any](requests []Q, seal func(*Q) error, send func([]Q) ([]A, erro
 	}
 	if open != nil {
 		for i := range answers {
-			open(&answers[i])
+			open(&sealed[i], &answers[i])
 		}
 	}
 	if last == nil {
@@ -124,7 +124,7 @@ func (s *Store) sealer(ctx context.Context, owner string, at blobs, passes bool)
 		if passes && event.IsSealed(content) {
 			return content, nil
 		}
-		return s.codec.Seal(ctx, store.Place{Owner: owner, Field: p.String(), Blobs: at}, content)
+		return s.seal(ctx, store.Place{Owner: owner, Field: p.String(), Blobs: at}, content)
 	}
 }
 
@@ -223,7 +223,7 @@ func (s *Store) chunks(ctx context.Context, run event.RunID, all []store.Publica
 	all = slices.Clone(all)
 	for i := range all {
 		if c := &all[i]; len(c.Body) > 0 {
-			if c.Body, err = s.codec.Seal(ctx, s.chunk(run, chain, c.Stream), c.Body); err != nil {
+			if c.Body, err = s.seal(ctx, s.chunk(run, chain, c.Stream), c.Body); err != nil {
 				return nil, fmt.Errorf("seal a chunk of stream %q of run %s: %w", c.Stream, run, err)
 			}
 		}

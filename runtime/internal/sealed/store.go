@@ -19,6 +19,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -31,6 +32,8 @@ type Store struct {
 	store.Store
 	codec  store.Codec
 	chains *chains
+	// most is the size in bytes above which sealed data are refused.
+	most int
 }
 
 var (
@@ -52,7 +55,30 @@ func New(s store.Store, codec store.Codec) (*Store, error) {
 	if _, ok := store.As[store.Entries](s); !ok {
 		return nil, fmt.Errorf("a codec requires a store that is a store.Entries, and %T is not", s)
 	}
-	return &Store{Store: s, codec: codec, chains: &chains{}}, nil
+	return &Store{Store: s, codec: codec, chains: &chains{}, most: math.MaxInt}, nil
+}
+
+// Bound makes the store refuse data of more than most bytes in their sealed form. It must be called
+// before the store is used.
+func (s *Store) Bound(most int) { s.most = most }
+
+// Blobs returns the store in which a store keeps large user data, or nil if there is none.
+func Blobs(s store.Store) store.BlobStore {
+	if inner, ok := store.As[*Store](s); ok {
+		if o, ok := inner.codec.(store.Offloader); ok {
+			return o.Blobs()
+		}
+	}
+	return nil
+}
+
+// MaxOffloaded returns the number of bytes above which the codec refuses user data. It returns 0 if
+// the codec has no blobs.
+func (s *Store) MaxOffloaded() int {
+	if Blobs(s) == nil {
+		return 0
+	}
+	return s.codec.(store.Offloader).MaxSize()
 }
 
 // Raw returns the store that keeps the sealed data. It returns s itself if s seals no data.
@@ -115,7 +141,7 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Com
 	return each(commits, func(c *store.Commit) error { return s.commit(ctx, c) },
 		func(commits []store.Commit) ([]store.Committed, error) { return s.Store.Commit(ctx, commits) },
 		func(err error) store.Committed { return store.Committed{Err: err} },
-		func(a *store.Committed) { s.openCommitted(ctx, a) })
+		func(c *store.Commit, a *store.Committed) { s.openCommitted(ctx, c, a) })
 }
 
 func (s *Store) commit(ctx context.Context, c *store.Commit) (err error) {
@@ -147,7 +173,8 @@ func (s *Store) commit(ctx context.Context, c *store.Commit) (err error) {
 }
 
 // openCommitted opens the logs of the runs that a commit has claimed. Outbox records stay sealed.
-func (s *Store) openCommitted(ctx context.Context, a *store.Committed) {
+func (s *Store) openCommitted(ctx context.Context, c *store.Commit, a *store.Committed) {
+	a.Bytes = len(c.Frame)
 	for i := range a.Next.Runs {
 		s.openClaimed(ctx, &a.Next.Runs[i])
 	}
@@ -200,7 +227,9 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 // whole answer is an error.
 func (s *Store) openLoaded(ctx context.Context, run event.RunID, l *store.Loaded) {
 	l.Frames, l.Inbox = slices.Clone(l.Frames), slices.Clone(l.Inbox) // the store may keep the slices
+	l.Sizes = make([]int, len(l.Frames))
 	for i := range l.Frames {
+		l.Sizes[i] = len(l.Frames[i])
 		opened, err := s.openFrame(ctx, l.Frames[i], run)
 		if err != nil {
 			s.leave(l, fmt.Errorf("frame %d of run %s: %w", i+1, run, err))
@@ -276,6 +305,25 @@ func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.Strea
 	return page, nil
 }
 
+// seal seals data. It refuses data that must be kept in the store and are too large for it: data
+// without a prefix for blobs, or of a codec that offloads only data that are larger.
+func (s *Store) seal(ctx context.Context, at store.Place, data []byte) ([]byte, error) {
+	sealed, err := s.codec.Seal(ctx, at, data)
+	if err == nil && len(sealed) > s.most {
+		return nil, &tooLargeError{flow.PayloadError{What: fmt.Sprintf("%s of %s in its stored form", at.Field, at.Owner), Size: len(sealed), Limit: s.most}}
+	}
+	return sealed, err
+}
+
+// tooLargeError is a PayloadError that blocks the run which contains the data.
+type tooLargeError struct{ flow.PayloadError }
+
+// Unwrap returns the PayloadError.
+func (e *tooLargeError) Unwrap() error { return &e.PayloadError }
+
+// Permanent returns true.
+func (e *tooLargeError) Permanent() bool { return true }
+
 func stepData(run event.RunID, key string) store.Place {
 	return store.Place{Owner: string(run), Field: "step/" + key}
 }
@@ -284,7 +332,7 @@ func stepData(run event.RunID, key string) store.Place {
 func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) (err error) {
 	keeper, _ := store.As[store.StepDataStore](s.Store)
 	if len(body) > 0 && key != flow.BlockedKey { // the reason why a run is blocked may be a missing key
-		if body, err = s.codec.Seal(ctx, stepData(run, key), body); err != nil {
+		if body, err = s.seal(ctx, stepData(run, key), body); err != nil {
 			return err
 		}
 	}
