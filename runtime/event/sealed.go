@@ -1,7 +1,9 @@
 package event
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -27,7 +29,13 @@ type Sealed struct {
 	Flags byte
 	Key   string // ID of the key; empty: the data are not encrypted
 	Size  int64  // size of the user data in bytes
+	// Blob is the SHA-256 of the blob that contains the data, in hexadecimal. It is empty if the
+	// sealed form contains the data.
+	Blob string
 }
+
+// saltSize is the size of the salt or checksum that follows the description.
+const saltSize = 16
 
 // ReadSealed returns the description of sealed data. The description consists of the mark, the
 // flags, the size as a varint and, if the data are encrypted, the ID of the key, preceded by its
@@ -50,6 +58,12 @@ func ReadSealed(data []byte) (Sealed, error) {
 		return Sealed{}, fmt.Errorf("the description of sealed data is cut short or wrong: %w", ErrCorrupt)
 	}
 	s.Size = int64(size)
+	if s.Flags&SealedOffloaded != 0 {
+		if len(r.b) < saltSize+sha256.Size {
+			return Sealed{}, fmt.Errorf("the name of the blob of sealed data is cut short: %w", ErrCorrupt)
+		}
+		s.Blob = hex.EncodeToString(r.b[saltSize:][:sha256.Size])
+	}
 	return s, nil
 }
 

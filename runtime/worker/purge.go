@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/internal/outage"
+	"github.com/flowgen/flowgen/runtime/internal/sealed"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
@@ -68,6 +69,26 @@ func (p *purger) purge(ctx context.Context, from store.Purger) (next time.Time, 
 		}
 	}
 	return next, failed
+}
+
+// sweepEvery is the approximate interval between removals of blobs.
+const sweepEvery = time.Hour
+
+// sweep removes blobs to which no run refers until ctx ends. Every worker does so for all runs of the
+// store. It does nothing if the client has no codec with blobs.
+func (p *purger) sweep(ctx context.Context) {
+	blobs := sealed.Blobs(p.store)
+	if blobs == nil {
+		return
+	}
+	sweeper := sealed.NewSweeper(p.store, blobs, p.clock)
+	for wait.For(ctx, p.clock, time.Duration((0.8+0.4*p.chance())*float64(sweepEvery))) {
+		err := sweeper.Pass(ctx)
+		p.outage.Note(ctx, "remove blobs", err, 0)
+		if errors.Is(err, store.ErrClosed) {
+			return
+		}
+	}
 }
 
 // purgeDelay returns how long to wait before the next search. The next run expires at next; a zero

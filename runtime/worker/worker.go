@@ -295,7 +295,9 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	for _, relay := range w.outboxes {
 		relay.Notify() // delivers the records of earlier workers
 	}
-	w.work.Go(func() { (&purger{w.env, w.outage}).run(purging) })
+	purger := &purger{w.env, w.outage}
+	w.work.Go(func() { purger.run(purging) })
+	w.work.Go(func() { purger.sweep(purging) })
 	if w.declares && len(w.code.Scheduled()) > 0 {
 		began := w.clock.Now()
 		w.work.Go(func() { w.declare(purging, began) })

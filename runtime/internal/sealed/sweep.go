@@ -1,0 +1,256 @@
+package sealed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+)
+
+const (
+	// Grace is the minimum age of a blob that is removed. A blob is stored before the commit that
+	// refers to it, and each repetition of the commit stores it again, which renews its time. So the
+	// blob of a commit is at most as old as one call of the store takes. Only a record in an outbox
+	// is delivered without storing its blobs again. See overdue.
+	Grace = 24 * time.Hour
+	// confirmAfter is how long a blob must remain without a reference. A failover of the store may
+	// lose the commit that refers to a blob and deliver a record that creates it again. Both end
+	// within two Horizons.
+	confirmAfter = 2 * store.Horizon
+
+	sweepPage   = 1000
+	sweepPages  = 10
+	sweepChains = 100       // chains that a pass reads
+	sweepBytes  = 256 << 20 // size of their logs
+	recheckTime = 10 * time.Second
+)
+
+// Sweeper removes blobs to which no run refers: those of purged runs, of commits that were refused or
+// never sent, and of consumed items, whose data the log has at another place. Several sweepers may work on the same blobs.
+type Sweeper struct {
+	raw   store.Store // without a codec
+	blobs store.BlobStore
+	clock store.Clock
+
+	after    string               // name of the blob after which the next pass begins
+	suspects map[string]time.Time // when a pass first found no reference to the blob
+	timely   time.Time            // since when no pass has found an overdue record; zero if the last pass found one
+}
+
+// NewSweeper returns a sweeper of the blobs of a store.
+func NewSweeper(s store.Store, blobs store.BlobStore, clock store.Clock) *Sweeper {
+	return &Sweeper{raw: Raw(s), blobs: blobs, clock: clock, suspects: map[string]time.Time{}}
+}
+
+// Pass examines a bounded part of the blobs. The next pass continues after it. A pass removes a blob
+// that is older than Grace if an earlier pass has found no reference to it either.
+func (s *Sweeper) Pass(ctx context.Context) error {
+	if late, err := s.overdue(ctx); err != nil || late {
+		s.timely = time.Time{}
+		return err
+	}
+	if s.timely.IsZero() {
+		s.timely = s.clock.Now()
+	}
+	budget := budget{chains: sweepChains, bytes: sweepBytes}
+	for range sweepPages {
+		page, err := s.blobs.List(ctx, "", s.after, sweepPage)
+		if err != nil {
+			return fmt.Errorf("list blobs: %w", err)
+		}
+		if len(page) == 0 {
+			s.after = ""
+			return nil
+		}
+		for len(page) > 0 {
+			if budget.chains <= 0 || budget.bytes <= 0 {
+				return nil
+			}
+			chain, _, _ := strings.Cut(page[0].Name, "/")
+			n := 1
+			for n < len(page) && strings.HasPrefix(page[n].Name, chain+"/") {
+				n++
+			}
+			if err := s.sweep(ctx, event.RunID(chain), page[:n], &budget); err != nil {
+				return fmt.Errorf("remove blobs of chain %s: %w", chain, err)
+			}
+			s.after, page = page[n-1].Name, page[n:]
+		}
+	}
+	return nil
+}
+
+// overdue reports whether a record in an outbox has waited so long for its delivery that a blob to
+// which only the record refers may be older than Grace. Then the pass removes nothing. A record is
+// delivered when it is due, and sent once more a Horizon later.
+func (s *Sweeper) overdue(ctx context.Context) (bool, error) {
+	now := s.clock.Now()
+	for p := range s.raw.Partitions() {
+		records, next, err := s.raw.Outbox(ctx, p, sweepPage)
+		if err != nil {
+			return false, fmt.Errorf("read the outbox of partition %d: %w", p, err)
+		}
+		for i := range records {
+			if now.Sub(records[i].Since) > Grace/4 {
+				return true, nil
+			}
+		}
+		if !next.IsZero() && !next.After(now) && len(records) >= sweepPage {
+			return true, nil // other records are due as well
+		}
+	}
+	return false, nil
+}
+
+// budget is what a pass may still read.
+type budget struct{ chains, bytes int }
+
+// sweep examines blobs of one chain.
+func (s *Sweeper) sweep(ctx context.Context, chain event.RunID, blobs []store.Blob, b *budget) error {
+	now := s.clock.Now()
+	var old []string
+	for i := range blobs {
+		if now.Sub(blobs[i].Time) > Grace {
+			old = append(old, blobs[i].Name)
+		} else {
+			delete(s.suspects, blobs[i].Name)
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	b.chains--
+	refs, known, err := s.references(ctx, chain, b)
+	if err != nil || !known {
+		return err
+	}
+	for _, name := range old {
+		first, suspect := s.suspects[name]
+		switch {
+		case refs[name]:
+			delete(s.suspects, name)
+		case !suspect && len(s.suspects) < sweepPages*sweepPage:
+			s.suspects[name] = now
+		case suspect && now.Sub(first) >= confirmAfter && now.Sub(s.timely) >= confirmAfter:
+			if err := s.remove(ctx, name); err != nil {
+				return err
+			}
+			delete(s.suspects, name)
+		}
+	}
+	return nil
+}
+
+// remove removes a blob, unless it was stored again after it was listed. A commit that stores the
+// blob between the second list and the removal would refer to a missing blob. This requires that a
+// commit with the same content at the same place was given up more than Grace ago, and is repeated
+// for the first time within these milliseconds, because any repetition since then would have renewed
+// the time. The blob store has no operation that would exclude it.
+func (s *Sweeper) remove(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, recheckTime)
+	defer cancel()
+	again, err := s.blobs.List(ctx, name, "", 1)
+	if err != nil || len(again) == 0 || s.clock.Now().Sub(again[0].Time) <= Grace {
+		return err
+	}
+	return s.blobs.Delete(ctx, name)
+}
+
+// references returns the names of the blobs to which the runs and streams of a chain refer. It
+// reports false if it cannot read all of them, because a run in the middle of the chain was purged.
+// It reads the runs in their order, so that it finds an item that moves to the next run meanwhile.
+func (s *Sweeper) references(ctx context.Context, chain event.RunID, b *budget) (refs map[string]bool, known bool, err error) {
+	r := &References{Chain: chain, Names: map[string]bool{}}
+	for run := chain; run != ""; {
+		loaded, err := s.raw.Load(ctx, []store.Load{{Run: run, Inbox: true}})
+		if err == nil {
+			err = loaded[0].Err
+		}
+		if errors.Is(err, store.ErrRunNotFound) {
+			return nil, run == chain, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		for _, frame := range loaded[0].Frames {
+			b.bytes -= len(frame)
+			if err := r.Frame(frame); err != nil {
+				return nil, false, fmt.Errorf("run %s: %w", run, err)
+			}
+		}
+		for i := range loaded[0].Inbox {
+			if err := r.Item(loaded[0].Inbox[i].Body); err != nil {
+				return nil, false, fmt.Errorf("item %s of run %s: %w", loaded[0].Inbox[i].ID, run, err)
+			}
+		}
+		run = loaded[0].Record.Next
+	}
+	known, err = s.streams(ctx, chain, r, b)
+	return r.Names, known, err
+}
+
+// streams adds the blobs of the streams of a chain.
+func (s *Sweeper) streams(ctx context.Context, chain event.RunID, r *References, b *budget) (known bool, err error) {
+	lister, ok := store.As[store.StreamLister](s.raw)
+	if !ok {
+		return false, nil
+	}
+	names, err := lister.StreamNames(ctx, chain)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		for from := uint64(1); ; {
+			page, err := s.raw.ReadStream(ctx, store.ReadStream{Run: chain, Stream: name, From: from, Limit: sweepPage})
+			if err != nil {
+				return false, err
+			}
+			for i := range page.Chunks {
+				b.bytes -= len(page.Chunks[i].Body)
+				r.Data(page.Chunks[i].Body)
+				from = page.Chunks[i].Index + 1
+			}
+			if len(page.Chunks) == 0 || from > page.Last {
+				break
+			}
+		}
+	}
+	return true, nil
+}
+
+// References collects the names of the blobs of a chain. It needs no key.
+type References struct {
+	Chain event.RunID
+	Names map[string]bool
+}
+
+// Frame adds the blobs of a sealed frame.
+func (r *References) Frame(frame []byte) error {
+	_, err := event.ConvertFrame(frame, r.content)
+	return err
+}
+
+// Item adds the blobs of a sealed item.
+func (r *References) Item(body []byte) error {
+	if len(body) == 0 {
+		return nil
+	}
+	_, err := event.ConvertItem(body, r.content)
+	return err
+}
+
+// Data adds the blob of sealed data.
+func (r *References) Data(data []byte) {
+	if s, err := event.ReadSealed(data); err == nil && s.Blob != "" {
+		r.Names[string(r.Chain)+"/"+s.Blob] = true
+	}
+}
+
+func (r *References) content(_ event.Part, content []byte) ([]byte, error) {
+	r.Data(content)
+	return content, nil
+}
