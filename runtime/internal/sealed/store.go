@@ -21,6 +21,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
@@ -228,14 +230,18 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 func (s *Store) openLoaded(ctx context.Context, run event.RunID, l *store.Loaded) {
 	l.Frames, l.Inbox = slices.Clone(l.Frames), slices.Clone(l.Inbox) // the store may keep the slices
 	l.Sizes = make([]int, len(l.Frames))
-	for i := range l.Frames {
+	errs := make([]error, len(l.Frames))
+	s.concurrently(len(l.Frames), func(i int) {
 		l.Sizes[i] = len(l.Frames[i])
-		opened, err := s.openFrame(ctx, l.Frames[i], run)
+		var opened []byte
+		if opened, errs[i] = s.openFrame(ctx, l.Frames[i], run); errs[i] == nil {
+			l.Frames[i] = opened
+		}
+	})
+	for i, err := range errs {
 		if err != nil {
 			s.leave(l, fmt.Errorf("frame %d of run %s: %w", i+1, run, err))
-			continue
 		}
-		l.Frames[i] = opened
 	}
 	for i := range l.Inbox {
 		body, err := s.openItem(ctx, l.Inbox[i], run)
@@ -245,6 +251,30 @@ func (s *Store) openLoaded(ctx context.Context, run event.RunID, l *store.Loaded
 		}
 		l.Inbox[i].Body = body
 	}
+}
+
+// fetches bounds how many blobs are read at once while a log is opened. They are in memory at the
+// same time, in addition to their data.
+const fetches = 8
+
+// concurrently calls f for 0 to n-1. If data may be in blobs, it executes up to fetches calls at once,
+// because a blob store may take long to answer.
+func (s *Store) concurrently(n int, f func(i int)) {
+	var next atomic.Int64
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			f(i)
+		}
+	}
+	if n < 2 || Blobs(s) == nil {
+		work()
+		return
+	}
+	var workers sync.WaitGroup
+	for range min(n, fetches) {
+		workers.Go(work)
+	}
+	workers.Wait()
 }
 
 // leave records that data stay sealed because of err.
