@@ -49,6 +49,22 @@ func echoPinned(w *flowtest.World, pin string) *workflow.Run[string] {
 	return flowtest.Echo.Get(w.Client, c.Run)
 }
 
+// The workers of the store register neither the workflow nor the build.
+func TestOPS10_TheWarningAboutAnUnservedPinnedRunNamesItsBuild(t *testing.T) {
+	flowtest.OnVirtualTime(t, func(t *testing.T, w *flowtest.World, _ *flowtest.Purges) {
+		echoPinned(w, "gone")
+		w.Work(worker.Config{Heartbeat: time.Minute, ClaimExpiry: 80_000 * time.Hour}, flowtest.Calls)
+		const message = "a run waits for a worker, but no worker serves it"
+		w.Eventually("the warning is logged", func() bool {
+			w.Clock.Advance(time.Minute)
+			return len(w.Lines(message)) > 0
+		})
+		if line := w.Lines(message)[0]; !flowtest.ContainsAll(line, "queue=default", "pinned=gone", "flowctl deploys retire gone") {
+			t.Errorf("got %s", line)
+		}
+	})
+}
+
 // A route that a session has and its worker does not claim from would count as served.
 func TestOPS10_AWorkerThatPinsNothingRepeatsTheAnnouncementOfItsRoutes(t *testing.T) {
 	w := flowtest.NewMemory(t)

@@ -91,8 +91,12 @@ func (u *unserved) tellUnserved(r *store.Record) {
 		return
 	}
 	queue, build := event.SplitQueue(r.Route.Queue)
+	fix := "start a worker that registers the workflow or step and serves the queue, or cancel the run"
+	if build != "" {
+		fix = "start a worker of the build, or move its runs to another build with \"flowctl deploys retire " + build + "\""
+	}
 	u.log.Warn("a run waits for a worker, but no worker serves it", "run", r.Run, "workflow", r.Route.Workflow, "queue", queue, "pinned", build,
-		"for", waited.Round(time.Second), "fix", "start a worker that registers the workflow or step and serves the queue, or cancel the run")
+		"for", waited.Round(time.Second), "fix", fix)
 }
 
 // over reports whether an unserved run must end.

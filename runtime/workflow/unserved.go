@@ -32,7 +32,11 @@ func (c *client) ExplainUnserved(ctx context.Context, run RunID, err error) erro
 	if unserved, _ := c.Unserved(ctx, &l.Record); !unserved { // if the state is unknown, return err unchanged
 		return err
 	}
-	route, _ := pins.Plain(l.Record.Route)
+	route, build := pins.Plain(l.Record.Route)
+	if build != "" {
+		return fmt.Errorf("%w: %w: %s is pinned to build %s: no worker of this build serves workflow %q on queue %q: start one, or move its runs to the workers of another build with \"flowctl deploys retire %[4]s\"",
+			err, ErrRunUnserved, run, build, route.Workflow, route.Queue)
+	}
 	return fmt.Errorf("%w: %w: %s: no worker serves workflow %q on queue %q: start one that registers it and has the queue in worker.Config.Queues",
 		err, ErrRunUnserved, run, route.Workflow, route.Queue)
 }

@@ -31,7 +31,7 @@ type Picker struct {
 
 	mu  sync.Mutex
 	own []*Worker
-	all atomic.Bool // whether a worker pins the runs of all workflows
+	all atomic.Int32 // number of workers in own that pin the runs of all workflows
 }
 
 // New returns a picker for the runs of a store. buildOf returns the build of a worker with the given
@@ -164,25 +164,29 @@ type Worker struct {
 }
 
 // Join adds a worker of this process. serves reports whether the worker claims runs of a route. If
-// all is set, the runs of all workflows are pinned, and not only those whose directive has the flag
-// pin. The worker calls leave when it ends.
+// all is set, the runs of all workflows are pinned until the worker leaves, and not only those whose
+// directive has the flag pin. The worker calls leave once, when it ends.
 func (p *Picker) Join(build string, all bool, serves func(store.Route) bool) (w *Worker, leave func()) {
 	w = &Worker{p: p, build: build, serves: serves}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.own = append(p.own, w); all {
-		p.all.Store(true)
+	pinning := int32(0)
+	if all {
+		pinning = 1
 	}
+	p.own = append(p.own, w)
+	p.all.Add(pinning)
 	return w, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.own = slices.DeleteFunc(p.own, func(other *Worker) bool { return other == w })
+		p.all.Add(-pinning)
 	}
 }
 
 // Pins reports whether the runs of a workflow are pinned. declared is the flag of its directive.
 func (p *Picker) Pins(workflow string, declared bool) bool {
-	return (declared || p.all.Load()) && !event.Internal(workflow)
+	return (declared || p.all.Load() > 0) && !event.Internal(workflow)
 }
 
 // Build returns the build to which a new run of a pinned workflow is pinned. It returns "" if no

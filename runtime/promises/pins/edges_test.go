@@ -232,6 +232,22 @@ func TestOPS10_AWorkerPinsAllRunsOfItsClient(t *testing.T) {
 	}
 }
 
+// The first worker of the client pins all runs, and the second one does not.
+func TestOPS10_AWorkerPinsAllRunsOnlyUntilItStops(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	code := flowtest.As(child, func(workflow.Context, int) (string, error) { return "a", nil })
+	for i, want := range []string{"a", ""} {
+		r := w.Work(worker.Config{Build: "a", Pin: i == 0}, code)
+		serving(w, child, "a")
+		run := flowtest.Start(w, child, 0)
+		if pin := pinOf(w, run); pin != want {
+			t.Errorf("worker %d: the run is pinned to build %q, want %q", i+1, pin, want)
+		}
+		flowtest.Result(w, run)
+		r.Stop()
+	}
+}
+
 // Local starts execute runs that belong to the build of the process, and no others.
 func TestOPS10_LocalStartsArePinned(t *testing.T) {
 	w := flowtest.NewMemory(t)

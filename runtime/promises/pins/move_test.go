@@ -2,6 +2,7 @@ package pins_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -101,6 +102,24 @@ func TestOPS10_PinnedRunsOfABuildWithoutWorkersMoveToAnotherBuild(t *testing.T) 
 	})
 }
 
+// The error of a run whose build has no workers names the build and the two ways out.
+func TestOPS10_TheErrorOfAnUnservedPinnedRunNamesItsBuild(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		a, _ := build(w, "a"), build(w, "b", flowtest.MovesEvery(time.Hour))
+		serving(w, ordered, "a", "b")
+		run := started(w, a, ordered, 1)[0]
+		a.Stop()
+		advance(w, []*workflow.Run[[]string]{run})
+		w.Eventually("the error names build a", func() bool {
+			short, cancel := context.WithTimeout(w.Ctx, 20*time.Millisecond)
+			defer cancel()
+			_, err := run.Result(short)
+			return errors.Is(err, workflow.ErrRunUnserved) && errors.Is(err, context.DeadlineExceeded) &&
+				flowtest.ContainsAll(err.Error(), "pinned to build a:", `"test.pins.ordered"`, `queue "default"`, "start one", "flowctl deploys retire a")
+		})
+	})
+}
+
 // While the workers of a build restart, its runs wait for them.
 func TestOPS10_PinnedRunsStayDuringARestart(t *testing.T) {
 	clock := storetest.NewClock()
@@ -187,13 +206,17 @@ func TestOPS10_ARetiredBuildFinishesTheRunsThatNoOtherBuildAccepts(t *testing.T)
 
 // The only build that serves a workflow claims its runs although it is retired.
 func TestOPS10_ARetiredBuildServesWhatNoOtherBuildServes(t *testing.T) {
-	w := flowtest.NewMemory(t)
-	a := fits(w, "a")
+	counted := &reads{Store: memstore.New()}
+	w := flowtest.NewWorld(t, counted, workflow.ClientConfig{})
+	a := fits(w, "a", flowtest.As(plainFlow, func(workflow.Context, int) (string, error) { return "a", nil }))
 	serving(w, fitting, "a")
 	runs := started(w, a, fitting, 2)
 	retire(w, "a", "")
-	time.AfterFunc(300*time.Millisecond, func() { advance(w, runs) })
+	seen := counted.fleets.Load()
+	w.Eventually("the worker has checked its routes", func() bool { return counted.fleets.Load() >= seen+3 }) // the first check may have begun before the change
+	advance(w, runs)
 	executedBy(w, runs, "a", "a")
+	flowtest.Result(w, flowtest.Start(w, plainFlow, 0))
 }
 
 // The only live build is retired. It executes the runs of a build that has left, which no other build
