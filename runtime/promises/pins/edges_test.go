@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/deploy"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/limit"
@@ -179,6 +180,11 @@ func TestOPS10_RetriesStayOnTheBuildOfTheirLog(t *testing.T) {
 		flowtest.Order(t, err)
 		if pin := pinOf(w, again); pin != "a" {
 			t.Errorf("the retry is pinned to build %q, want a", pin)
+		}
+		fork, err := b.Client.Run(failed.ID()).Fork(w.Ctx, flowtest.Filter(w.Log(failed), event.StepCreated)[0].Key)
+		flowtest.Order(t, err)
+		if pin := pinOf(w, fork); pin != "a" {
+			t.Errorf("the fork is pinned to build %q, want a", pin)
 		}
 		restarted, err := b.Client.Run(failed.ID()).Restart(w.Ctx)
 		flowtest.Order(t, err)
