@@ -74,6 +74,9 @@ func TestOPS10_Drained_JudgesEachKindOfRun(t *testing.T) {
 		"a run that the build has executed last": {func(y *yard, session func(string, ...store.Route) store.SessionID) {
 			y.executed(y.start(0, packing), session(a, packing), b, store.EffectPark, event.StatusWaiting)
 		}, ops.DrainedNo},
+		"a sleeping run that the build has executed last": {func(y *yard, session func(string, ...store.Route) store.SessionID) {
+			y.executed(y.start(0, packing), session(a, packing), b, store.EffectPark, event.StatusSleeping)
+		}, ops.DrainedNo},
 		"a run that another live build has executed last": {func(y *yard, session func(string, ...store.Route) store.SessionID) {
 			y.executed(y.start(0, packing), session(a, packing), a, store.EffectPark, event.StatusWaiting)
 		}, ops.DrainedYes},

@@ -186,7 +186,7 @@ type clock struct {
 func (c clock) Now() time.Time { return c.now() }
 
 func TestOPS10_Draw_FollowsTheShares(t *testing.T) {
-	s := deploy.State{Builds: []deploy.Build{{ID: "old", Percent: 95}, {ID: "new", Percent: 5}, {ID: "other"}}}
+	s := deploy.State{Builds: []deploy.Build{{ID: "other"}, {ID: "old", Percent: 95}, {ID: "new", Percent: 5}}}
 	const runs = 20_000
 	got := map[string]int{}
 	for i := range runs {
