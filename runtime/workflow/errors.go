@@ -324,3 +324,15 @@ func (e *LagError) Error() string {
 	}
 	return fmt.Sprintf("chunk %d of stream %s of run %s is no longer stored: continue with chunk %d", e.Wanted, e.Stream, e.Run, e.Next)
 }
+
+// KeyConflictError reports that an idempotency key was used for a different request.
+type KeyConflictError struct {
+	Verb string // requested operation
+	Run  RunID  // run of which a rerun was requested
+	New  RunID  // run that the key has made
+}
+
+// Error returns a text that contains the runs and the fix.
+func (e *KeyConflictError) Error() string {
+	return fmt.Sprintf("%s run %s: the idempotency key was used before for another request, which created run %s: use another key", e.Verb, e.Run, e.New)
+}

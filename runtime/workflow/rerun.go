@@ -555,18 +555,6 @@ func (h *Handle) rerun(ctx context.Context, verb string, old *earlier, id RunID,
 	return h.c.handle(created[0].Run), nil
 }
 
-// KeyConflictError reports that an idempotency key was used for a different request.
-type KeyConflictError struct {
-	Verb string // requested operation
-	Run  RunID  // run of which a rerun was requested
-	New  RunID  // run that the key has made
-}
-
-// Error returns a text that contains the runs and the fix.
-func (e *KeyConflictError) Error() string {
-	return fmt.Sprintf("%s run %s: the idempotency key was used before for another request, which created run %s: use another key", e.Verb, e.Run, e.New)
-}
-
 // sameRerun returns a *KeyConflictError if a different request has made the existing run with the
 // ID made. Requests are equal if they copy the same part of the old run.
 func (h *Handle) sameRerun(ctx context.Context, verb string, old, made RunID, kept, events int) error {
