@@ -74,18 +74,6 @@ const goneBuild = "gone"
 // ofGoneBuilds contains the states of runs that are pinned to a build without workers.
 var ofGoneBuilds = []scene{
 	{
-		name: "ready, its build has left", builds: true, facts: user(Observed{Place: store.StateReady, Status: event.StatusPending}, func(f *facts) { f.Unserved = true }), end: event.StatusCompleted,
-		prepare: func(s *stage, cells []*cell) {
-			s.leaving()
-			cells[0].other(s, plain, "complete", workflow.WithQueue("gone")) // the client reads the workers
-			s.before.halt()                                                  // and begins the other runs before it reads them again, because no time passes
-		},
-		play: func(s *stage, c *cell) {
-			c.begin(s, plain, "message", workflow.WithQueue("gone"))
-			c.unblock = s.replace
-		},
-	},
-	{
 		name: "waiting, its build has left", builds: true, facts: user(parked(event.StatusWaiting, true), func(f *facts) { f.Unserved = true }), end: event.StatusCompleted,
 		prepare: func(s *stage, _ []*cell) { s.leaving() },
 		play: func(s *stage, c *cell) {
