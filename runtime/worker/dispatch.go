@@ -70,11 +70,10 @@ type dispatch struct {
 	flow.Dispatch
 }
 
-// newMover returns the mover of a dispatch. So functions execute the pinned runs of a build that has
-// neither functions nor workers, by the rule of workers. A function accepts such a run while a session
-// of its build announces the route; see [Worker.accepts].
-func (d *dispatch) newMover(w *Worker) *mover {
-	m := w.newMover()
+// adopt makes m the mover of a dispatch, and returns it. So functions execute the pinned runs of a
+// build that has neither functions nor workers, by the rule of workers. A function accepts such a run
+// while a session of its build announces the route; see [Worker.accepts].
+func (d *dispatch) adopt(m *mover) *mover {
 	m.always = slices.ContainsFunc(d.Routes, isPinned)
 	m.moved, m.away = func() { d.moved.Notify() }, d.Away
 	m.claim = func(_ context.Context, run event.RunID) error {

@@ -311,7 +311,7 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	switch {
 	case w.build == "":
 	case w.dispatches != nil:
-		w.work.Go(func() { w.dispatches.newMover(w).run(purging) })
+		w.work.Go(func() { w.dispatches.adopt(w.newMover()).run(purging) })
 	case w.declares:
 		w.work.Go(func() { w.newMover().run(purging) })
 	}

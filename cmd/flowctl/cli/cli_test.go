@@ -232,7 +232,7 @@ func TestOPS1_RunsAreFoundByWhatTheyAre(t *testing.T) {
 
 func TestOPS1_ShowSaysWhyARunHasFailedAndWhatOneWaitsFor(t *testing.T) {
 	s := open(t)
-	s.wants(0, []string{"status", "failed", `the carrier is \u001b[31mclosed\u202e`, "step shop.ship", "actions", "retry", "\ngroup     f1-"}, nil, "show", s.runs["bad"])
+	s.wants(0, []string{"status", "failed", `the carrier is \u001b[31mclosed\u202e`, "step shop.ship", "actions", "retry", "\ngroup       f1-"}, nil, "show", s.runs["bad"])
 	s.wants(0, []string{"waiting", "step shop.ship", "wait", `"wait"`, "cancel pause"}, nil, "show", "id:order-wait")
 	s.wants(0, []string{"run_created", "step_completed", "run_completed", `"label of good"`}, nil, "show", s.runs["good"], "--events")
 	if g := s.flowctl("show", s.runs["good"], "--events", "--payloads", "hide"); strings.Contains(g.stdout, "label of good") || !strings.Contains(g.stdout, "step_completed") {

@@ -26,14 +26,15 @@ func (c *command) clientConfig() (workflow.ClientConfig, error) {
 }
 
 func (c *command) codec() *cobra.Command {
+	status := c.codecStatus()
 	cmd := &cobra.Command{
-		Use: "codec", Short: "Count the user data of a store by key, and seal ended runs with the active key",
+		Use: "codec", Short: "Count the user data of a store by key, and seal ended runs with the active key", Args: cobra.NoArgs, RunE: status.RunE,
 		Long: "The keys are those in $FLOWGEN_CODEC_KEYS, or in the file that $FLOWGEN_CODEC_KEYS_FILE names, one in each line, of which the\n" +
 			"first is the active key. With keys, all commands of flowctl that work on a store show user data and can retry and fork\n" +
 			"sealed runs. Without keys, they show the key and the size of sealed data.",
 		Example: "  flowctl codec status\n  FLOWGEN_CODEC_KEYS_FILE=keys flowctl codec reseal",
 	}
-	cmd.AddCommand(c.codecStatus(), c.reseal(), c.codecKey())
+	cmd.AddCommand(status, c.reseal(), c.codecKey())
 	return cmd
 }
 

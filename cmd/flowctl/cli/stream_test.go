@@ -134,7 +134,7 @@ func TestOPS1_StreamsOfARunAreListedAndShown(t *testing.T) {
 			t.Errorf("names: %q", g.stdout)
 		}
 		fits(t, "StreamList", s.flowctl("stream", "id:talk", "--json").stdout)
-		s.wants(0, []string{`stream    recent \u001b[31m: 5 chunks, open`, "words: 2 chunks, open"}, nil, "show", "id:talk")
+		s.wants(0, []string{`stream      recent \u001b[31m: 5 chunks, open`, "words: 2 chunks, open"}, nil, "show", "id:talk")
 		s.wants(0, []string{`"streams"`, `"strm_`}, nil, "show", "id:talk", "--json")
 		s.wants(0, nil, nil, "stream", s.runs["good"])
 		s.wants(2, nil, []string{"follow: no stream is given"}, "stream", "id:talk", "--follow")
