@@ -59,8 +59,8 @@ func (c *chain) start(ctx context.Context, s *stage, n int) error {
 	return nil
 }
 
-// data returns text with the number n. It has -payload bytes, and what is added to payload compresses to
-// about half of its size.
+// data returns text with the number n. It has -payload bytes. What is added to payload has no repetitions,
+// so that a codec does not compress it.
 func (s *stage) data(n int) string {
 	begin := payload(n)
 	if s.o.payload <= len(begin) {
