@@ -185,7 +185,7 @@ func TestInfo_HasTheAttemptAndTheLastErrorOfAStepThatIsTriedAgain(t *testing.T) 
 }
 
 func TestSTEP_AnErrorOfATimeoutSaysWhichAndHowLong(t *testing.T) {
-	late := flowtest.AStep[string, int]("ails.late", shim.Policy{Timeout: 5 * time.Millisecond, Retry: workflow.RetryPolicy{Attempts: 1}})
+	late := flowtest.AStep[string, int]("ails.late", shim.Policy{Timeout: 250 * time.Millisecond, Retry: workflow.RetryPolicy{Attempts: 1}})
 	waits := flowtest.Flow[string, int]("waits.late")
 	w := flowtest.NewMemory(t)
 	w.Work(worker.Config{}, flowtest.As(waits, late.Call), late.As(func(ctx context.Context, how string) (int, error) {
@@ -196,8 +196,8 @@ func TestSTEP_AnErrorOfATimeoutSaysWhichAndHowLong(t *testing.T) {
 		return 0, fmt.Errorf("ask the bank: %w", ctx.Err())
 	}))
 	for how, text := range map[string]string{
-		"error": "attempt took longer than its timeout of 5ms: ask the bank: context deadline exceeded",
-		"cause": "attempt took longer than its timeout of 5ms",
+		"error": "attempt took longer than its timeout of 250ms: ask the bank: context deadline exceeded",
+		"cause": "attempt took longer than its timeout of 250ms",
 	} {
 		err := flowtest.Failure(w, flowtest.Start(w, waits, how))
 		if !strings.HasSuffix(err.Reason, "after 1 attempt: "+text) || err.Code != event.CodeTimeout || !errors.Is(err, context.DeadlineExceeded) {
