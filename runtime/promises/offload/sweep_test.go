@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,7 +149,7 @@ func TestOPS11_NoBlobIsRemovedThatACommitMayReferTo(t *testing.T) {
 	for name, guard := range map[string]func(t *testing.T, b *guarded, clock *later){
 		"the blob is stored again between the passes": func(t *testing.T, b *guarded, _ *later) { stray(t, b.Blobs, b.chain) },
 		"the blob is stored again after it was listed": func(_ *testing.T, b *guarded, _ *later) {
-			b.listed = func() { stray(t, b.Blobs, b.chain) }
+			b.listed = sync.OnceFunc(func() { stray(t, b.Blobs, b.chain) })
 		},
 		"a record waits for its delivery": func(_ *testing.T, b *guarded, clock *later) {
 			b.records = []store.Outgoing{{Since: clock.Now().Add(-sealed.Grace / 3)}}
