@@ -32,6 +32,9 @@ func goldenFrames() map[string][]*event.Frame {
 		{Seq: 1, Type: event.RunCreated, Time: at(0), Spec: &event.Spec{Workflow: "w", Queue: "q", Attributes: map[string]string{"principal": "ada", "tenant": "acme"}, Build: "0123456789ab"}},
 		{Seq: 2, Type: event.MessageReceived, Time: at(0), Name: "approval", Item: "key:1", By: "eve", Attributes: map[string]string{"empty": "", "traceparent": "00-1-2-01"}},
 	}}}
+	files["event_pinned"] = []*event.Frame{{CommitID: cid(1), Time: at(0), Events: []event.Event{
+		{Seq: 1, Type: event.RunCreated, Time: at(0), Spec: &event.Spec{Workflow: "w", Queue: "q", Build: "0123456789ab", Pin: "v1.2.3-rc.1+linux"}},
+	}}}
 	for name, log := range exampleLogs() {
 		files["log_"+name] = framed(log, 3)
 	}
