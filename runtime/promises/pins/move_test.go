@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -120,20 +121,38 @@ func TestOPS10_TheErrorOfAnUnservedPinnedRunNamesItsBuild(t *testing.T) {
 	})
 }
 
+// alarms is a clock that counts the alarms that were set for a duration.
+type alarms struct {
+	*storetest.Clock
+	of  time.Duration
+	set atomic.Int64
+}
+
+func (a *alarms) AfterFunc(d time.Duration, f func()) (stop func() bool) {
+	stop = a.Clock.AfterFunc(d, f)
+	if d == a.of {
+		a.set.Add(1)
+	}
+	return stop
+}
+
 // While the workers of a build restart, its runs wait for them.
 func TestOPS10_PinnedRunsStayDuringARestart(t *testing.T) {
-	clock := storetest.NewClock()
+	clock := &alarms{Clock: storetest.NewClock(), of: time.Hour + time.Second}
 	counted := &reads{Store: memstore.NewWith(memstore.Config{Clock: clock})}
 	w := flowtest.NewWorld(t, counted, workflow.ClientConfig{})
-	w.Clock = clock
-	a, _ := build(w, "a", flowtest.MovesEvery(1000*time.Hour)), build(w, "b", flowtest.MovesEvery(time.Hour))
+	w.Clock = clock.Clock
+	a, _ := build(w, "a", flowtest.MovesEvery(1000*time.Hour)), build(w, "b", flowtest.MovesEvery(clock.of))
 	serving(w, ordered, "a", "b")
 	runs := started(w, a, ordered, 3)
 	a.Stop()
+	checks := int64(0)
 	looks := func() {
 		t.Helper()
+		checks++
+		w.Eventually("the worker of build b waits for its next check", func() bool { return clock.set.Load() >= checks })
 		seen := counted.fleets.Load()
-		clock.Advance(time.Hour)
+		clock.Advance(clock.of)
 		w.Eventually("the worker of build b has checked", func() bool { return counted.fleets.Load() > seen })
 	}
 	const moves = "the worker claims runs of other routes"
