@@ -35,7 +35,7 @@ type sealing struct {
 	states sync.Pool // of *sealingState
 }
 
-// sealingState is what the conversion of a payload needs. It is used for many payloads.
+// sealingState is the state for the conversion of payloads. It is reused.
 type sealingState struct {
 	salts, keys hash.Hash // HMAC under the subkey for salts, and the one of HKDF-Expand
 	derived     [2 * sha256.Size]byte

@@ -29,7 +29,7 @@ type caller struct {
 	lies
 }
 
-// past is what the caller remembers about the calls for a run.
+// past is the history of the calls for a run.
 type past struct {
 	failed int       // calls in a row that have failed
 	lies   int       // calls in a row whose answers were false

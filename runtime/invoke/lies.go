@@ -23,7 +23,7 @@ import (
 // liesMost is the number of runs with false answers from which on a target gets fewer calls.
 const liesMost = 4
 
-// lies is what a caller knows about false answers.
+// lies records the false answers of a target.
 type lies struct {
 	runs   map[event.RunID]bool // runs with false answers since a log has grown
 	pauses int                  // pauses since a log has grown

@@ -106,7 +106,7 @@ func (s *Sweeper) overdue(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// budget is what a pass may still read.
+// budget bounds the remaining reads of a pass.
 type budget struct{ chains, bytes int }
 
 // sweep examines blobs of one chain.
