@@ -15,8 +15,9 @@ import (
 	"github.com/flowgen/flowgen/admin"
 )
 
-// sealedData matches the data in the forms of event.Shown and event.ShownText.
-var sealedData = regexp.MustCompile(`\{"flowgen\.sealed":\{(?:"key":"([^"]*)",)?"size":(\d+),"data":"[^"]*"\}\}|sealed(?:, key ([\w.-]+))?, (\d+) B: [A-Za-z0-9+/=]+`)
+// sealedData matches the data in the forms of event.Shown and event.ShownText. The base64 of sealed
+// data begins with "+", because of their mark.
+var sealedData = regexp.MustCompile(`\{"flowgen\.sealed":\{(?:"key":"([^"]*)",)?"size":(\d+),"data":"[^"]*"\}\}|sealed(?:, key ([\w.-]+))?, (\d+) B: \+[A-Za-z0-9+/=]+`)
 
 // brief replaces sealed data by their key and size, for people.
 func brief(s string) string {
