@@ -228,7 +228,7 @@ func (h *handler) announce(ctx context.Context) (Answer, *Error) {
 		h.log.WarnContext(ctx, "the scan for alerts is incomplete and will be repeated", "error", err)
 	}
 	return Answer{
-		Status: StatusAnnounced, Routes: h.code.Routes, Build: h.code.Build, Fingerprint: h.code.Fingerprint, Budget: h.Budget.String(),
+		Status: StatusAnnounced, Routes: h.code.Routes, Build: h.code.Build, Fingerprint: h.invoker.Fingerprint(), Budget: h.Budget.String(),
 	}, nil
 }
 
