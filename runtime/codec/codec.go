@@ -111,29 +111,37 @@ func (c *Codec) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error
 		}
 		flags |= encrypted
 	}
-	body, scratch := plain, getBuffer()
+	out, scratch := []byte(nil), getBuffer()
 	defer putBuffer(scratch)
-	if c.compressAbove >= 0 && len(plain) > c.compressAbove {
+	var room [maxHeader]byte
+	header := appendHeader(room[:0], flags, len(plain), key.ID)
+	body := plain
+	if compresses := c.compressAbove >= 0 && len(plain) > c.compressAbove; compresses && len(plain) <= wholesale {
 		*scratch = compress(plain, (*scratch)[:0])
 		if len(*scratch) < len(plain) {
 			flags, body = flags|compressed, *scratch
+		}
+	} else if compresses {
+		out = compress(plain, append(make([]byte, 0, len(header)+tagSize+mostCompressed(len(plain))), header...))
+		if len(out)-len(header) < len(plain) {
+			flags, body = flags|compressed, out[len(header):]
 		}
 	}
 	bodySize := len(body)
 	if flags&encrypted != 0 {
 		bodySize += tagSize
 	}
-	var room [maxHeader]byte
-	header := appendHeader(room[:0], flags, len(plain), key.ID)
 	if c.blobs != nil && at.Blobs != nil && len(header)+bodySize > c.offloadAbove {
 		flags |= offloaded
-		header[1] = flags
 	}
 	if flags == 0 && plain[0] != marker {
 		return plain, nil
 	}
-	out := make([]byte, 0, len(header)+bodySize)
-	out = append(append(out, header...), body...)
+	header[1] = flags
+	if out == nil {
+		out = make([]byte, 0, len(header)+bodySize)
+	}
+	out = append(append(out[:0], header...), body...) // the body may be there already
 	if flags&encrypted != 0 {
 		out = c.ciphers.of(key).seal(at, out, len(header))
 	} else {
@@ -189,10 +197,13 @@ func (c *Codec) Open(ctx context.Context, at Place, stored []byte) ([]byte, erro
 	body, reason := s.body, ""
 	if s.has(encrypted) {
 		var to []byte // the result must not be in the scratch buffer
-		if s.has(compressed) {
+		switch {
+		case s.has(offloaded):
+			to = s.body[:0] // the blob is not used any longer
+		case s.has(compressed):
 			to = (*scratch)[:0]
 		}
-		if body, reason = c.ciphers.of(key).open(at, &s, to); s.has(compressed) && reason == "" {
+		if body, reason = c.ciphers.of(key).open(at, &s, to); s.has(compressed) && !s.has(offloaded) && reason == "" {
 			*scratch = body
 		}
 	} else if sum := checksum(at, s.prefix(), body); string(sum[:]) != string(s.salt) {
@@ -228,7 +239,7 @@ func (c *Codec) load(ctx context.Context, at Place, s *sealed) ([]byte, error) {
 
 var (
 	errBlobAltered = errors.New("the blob was altered")
-	errNoBlobs     = errors.New("the codec has no blob store: set Config.Blobs, or for flowctl FLOWGEN_CODEC_BLOBS")
+	errNoBlobs     = errors.New("the codec has no blob store")
 )
 
 func blobName(ctx context.Context, at Place, hash []byte) (string, error) {

@@ -33,8 +33,16 @@ var streams = sync.Pool{New: func() any {
 	return must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(mostWindow)))
 }}
 
+// wholesale is the size above which a payload is compressed into the memory of its stored form. This
+// memory has the largest size that may be necessary, because growing it would take longer than the
+// compression of data that cannot be compressed.
+const wholesale = 1 << 20
+
 // compress appends the compressed form of plain to b.
 func compress(plain, b []byte) []byte { return encoder().EncodeAll(plain, b) }
+
+// mostCompressed returns the maximum size of the compressed form of a payload.
+func mostCompressed(size int) int { return encoder().MaxEncodedSize(size) }
 
 // decompress returns the payload of the given size. It returns a reason if the body does not have
 // exactly this size. The memory that it allocates is proportional to what the body contains, not to
