@@ -239,7 +239,7 @@ func (c *Codec) load(ctx context.Context, at Place, s *sealed) ([]byte, error) {
 
 var (
 	errBlobAltered = errors.New("the blob was altered")
-	errNoBlobs     = errors.New("the codec has no blob store")
+	errNoBlobs     = errors.New("the codec has no blob store: set Config.Blobs, or for flowctl FLOWGEN_CODEC_BLOBS")
 )
 
 func blobName(ctx context.Context, at Place, hash []byte) (string, error) {

@@ -39,9 +39,10 @@ func (p Part) String() string {
 type ConvertFunc func(p Part, content []byte) ([]byte, error)
 
 // ConvertFrame returns the frame b with all user data replaced by the results of f. All other bytes,
-// also those of fields that a newer release has added, keep their values. ConvertFrame returns b
-// itself if f returns each content unchanged. Errors match [ErrCorrupt], or are a [*VersionError] or
-// an error of f.
+// also those of fields that a newer release has added, keep their values, except for the version: it
+// is [SealedVersion] if a result is sealed, and otherwise [WireVersion]. ConvertFrame returns b itself
+// if f returns each content unchanged. Errors match [ErrCorrupt], or are a [*VersionError] or an error
+// of f.
 func ConvertFrame(b []byte, f ConvertFunc) ([]byte, error) {
 	body, err := unseal(b, frameMagic, frameFixed+4)
 	if err != nil {
@@ -93,12 +94,16 @@ type converter struct {
 	f       ConvertFunc
 	at      Part
 	changed bool
+	sealed  bool // user data of the result are sealed
 }
 
-// result appends the checksum to out, or returns before if nothing was replaced.
+// result sets the version of out and appends the checksum, or returns before if nothing was replaced.
 func (c *converter) result(before, out []byte) []byte {
 	if !c.changed {
 		return before
+	}
+	if out[1] = WireVersion; c.sealed {
+		out[1] = SealedVersion
 	}
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
@@ -172,6 +177,7 @@ func (c *converter) replace(out []byte, r *reader, name string) ([]byte, bool, e
 	if err != nil {
 		return nil, false, err
 	}
+	c.sealed = c.sealed || IsSealed(content)
 	if bytes.Equal(content, r.val) {
 		return out, false, nil
 	}

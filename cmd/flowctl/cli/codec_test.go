@@ -2,10 +2,14 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/flowgen/flowgen/runtime/store/archive"
 )
 
 // TestOPS5_FlowctlCountsAndResealsByKey follows an operator who begins to encrypt a store: the data
@@ -34,6 +38,9 @@ func TestOPS5_FlowctlCountsAndResealsByKey(t *testing.T) {
 	s.wants(0, []string{"label of good"}, nil, "show", s.runs["good"])
 	s.wants(0, []string{"carrier is"}, nil, "show", s.runs["bad"])
 	s.wants(0, nil, nil, "fsck")
+	if text := bodies(t, s.exported()); !strings.Contains(text, "shop.order") || strings.Contains(text, "label of good") || strings.Contains(text, "carrier is") {
+		t.Errorf("an export with the keys contains open data: %.2000q", text)
+	}
 
 	var status struct {
 		Runs int
@@ -58,4 +65,26 @@ func TestOPS5_FlowctlCountsAndResealsByKey(t *testing.T) {
 	}
 	s.wants(1, nil, []string{"sealed, key k2, 15 B: set ClientConfig.Codec"}, "restart", s.runs["good"])
 	s.wants(0, nil, nil, "fsck")
+}
+
+// bodies returns the data in all lines of an export.
+func bodies(t *testing.T, file string) string {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := archive.NewReader(f)
+	var all strings.Builder
+	for err == nil {
+		var l archive.Line
+		if l, err = r.Next(); err == nil {
+			all.Write(l.Body)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return all.String()
 }

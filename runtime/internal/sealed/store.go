@@ -110,6 +110,9 @@ func Group(ctx context.Context, s store.Store, group string) (string, error) {
 	return group, nil
 }
 
+// Stored implements [store.Stored].
+func (s *Store) Stored() (store.Store, store.BlobStore) { return s.Store, Blobs(s) }
+
 // Unwrap returns the underlying store.
 func (s *Store) Unwrap() store.Store { return s.Store }
 

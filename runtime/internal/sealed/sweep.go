@@ -164,7 +164,7 @@ func (s *Sweeper) remove(ctx context.Context, name string) error {
 // reports false if it cannot read all of them, because a run in the middle of the chain was purged.
 // It reads the runs in their order, so that it finds an item that moves to the next run meanwhile.
 func (s *Sweeper) references(ctx context.Context, chain event.RunID, b *budget) (refs map[string]bool, known bool, err error) {
-	r := &References{Chain: chain, Names: map[string]bool{}}
+	r := &store.BlobNames{Chain: chain}
 	for run := chain; run != ""; {
 		loaded, err := s.raw.Load(ctx, []store.Load{{Run: run, Inbox: true}})
 		if err == nil {
@@ -194,7 +194,7 @@ func (s *Sweeper) references(ctx context.Context, chain event.RunID, b *budget) 
 }
 
 // streams adds the blobs of the streams of a chain.
-func (s *Sweeper) streams(ctx context.Context, chain event.RunID, r *References, b *budget) (known bool, err error) {
+func (s *Sweeper) streams(ctx context.Context, chain event.RunID, r *store.BlobNames, b *budget) (known bool, err error) {
 	lister, ok := store.As[store.StreamLister](s.raw)
 	if !ok {
 		return false, nil
@@ -220,37 +220,4 @@ func (s *Sweeper) streams(ctx context.Context, chain event.RunID, r *References,
 		}
 	}
 	return true, nil
-}
-
-// References collects the names of the blobs of a chain. It needs no key.
-type References struct {
-	Chain event.RunID
-	Names map[string]bool
-}
-
-// Frame adds the blobs of a sealed frame.
-func (r *References) Frame(frame []byte) error {
-	_, err := event.ConvertFrame(frame, r.content)
-	return err
-}
-
-// Item adds the blobs of a sealed item.
-func (r *References) Item(body []byte) error {
-	if len(body) == 0 {
-		return nil
-	}
-	_, err := event.ConvertItem(body, r.content)
-	return err
-}
-
-// Data adds the blob of sealed data.
-func (r *References) Data(data []byte) {
-	if s, err := event.ReadSealed(data); err == nil && s.Blob != "" {
-		r.Names[string(r.Chain)+"/"+s.Blob] = true
-	}
-}
-
-func (r *References) content(_ event.Part, content []byte) ([]byte, error) {
-	r.Data(content)
-	return content, nil
 }

@@ -23,12 +23,14 @@ type Exporter struct {
 	streams store.StreamLister
 }
 
-// NewExporter returns an Exporter that writes to a Writer. The caller must close the Writer. The
-// Exporter calls tell after each run and each page; tell may be nil.
+// NewExporter returns an Exporter that writes to a Writer. The caller must close the Writer. If from
+// has a codec, the Exporter writes user data in their stored form, without the keys. It calls tell
+// after each run and each page; tell may be nil.
 func NewExporter(from store.Store, to *Writer, tell func(Counts)) *Exporter {
 	if tell == nil {
 		tell = func(Counts) {}
 	}
+	from, _ = store.Stored(from)
 	lister, _ := store.As[store.StreamLister](from)
 	return &Exporter{from: from, to: to, done: map[event.RunID]bool{}, groups: map[string]store.FailureGroup{}, tell: tell, streams: lister}
 }

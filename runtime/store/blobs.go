@@ -1,0 +1,51 @@
+package store
+
+import "github.com/flowgen/flowgen/runtime/event"
+
+// Stored returns the store that keeps the data of s in their stored form, and the store of its large
+// data. If s does not use a codec, the results are s itself and nil. If its codec offloads no data, the
+// BlobStore is nil.
+func Stored(s Store) (Store, BlobStore) {
+	if sealing, ok := As[interface{ Stored() (Store, BlobStore) }](s); ok {
+		return sealing.Stored()
+	}
+	return s, nil
+}
+
+// BlobNames collects the names of the blobs that contain data of a chain. It requires no key.
+type BlobNames struct {
+	Chain event.RunID
+	Names map[string]bool
+}
+
+// Frame adds the blobs of a frame in its stored form.
+func (b *BlobNames) Frame(frame []byte) error {
+	_, err := event.ConvertFrame(frame, b.content)
+	return err
+}
+
+// Item adds the blobs of an item in its stored form.
+func (b *BlobNames) Item(body []byte) error {
+	if len(body) == 0 {
+		return nil
+	}
+	_, err := event.ConvertItem(body, b.content)
+	return err
+}
+
+// Data adds the blob of data in their stored form.
+func (b *BlobNames) Data(data []byte) {
+	s, err := event.ReadSealed(data)
+	if err != nil || s.Blob == "" {
+		return
+	}
+	if b.Names == nil {
+		b.Names = map[string]bool{}
+	}
+	b.Names[string(b.Chain)+"/"+s.Blob] = true
+}
+
+func (b *BlobNames) content(_ event.Part, content []byte) ([]byte, error) {
+	b.Data(content)
+	return content, nil
+}
