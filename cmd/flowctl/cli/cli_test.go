@@ -55,10 +55,9 @@ func order(ctx workflow.Context, what string) (string, error) {
 
 // shop is a store with runs in each state that a worker can reach.
 type shop struct {
-	t     *testing.T
-	url   string
-	runs  map[string]string // run IDs by workflow ID
-	codec store.Codec       // of the workers
+	t    *testing.T
+	url  string
+	runs map[string]string // run IDs by workflow ID
 }
 
 // open returns a shop in a SQLite file.
@@ -152,7 +151,7 @@ func (s *shop) look(f func(ctx context.Context, c *workflow.Client)) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler), Codec: s.codec})
+	c := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
 	f(ctx, c)
 	if err := errors.Join(c.Close(), st.Close()); err != nil {
 		s.t.Error(err)
