@@ -36,7 +36,7 @@ func (s *Store) awaiting() int {
 	return n
 }
 
-func TestRUN15_ThousandsWhoAwaitStreamsAreToldByAnotherProcess(t *testing.T) {
+func TestRUN15_AnotherProcessNotifiesThousandsOfCallsOfAwaitStream(t *testing.T) {
 	const followers, chunks = 3000, 3
 	s := openTest(t)
 	other, err := Open(s.path)
@@ -55,7 +55,7 @@ func TestRUN15_ThousandsWhoAwaitStreamsAreToldByAnotherProcess(t *testing.T) {
 	for n := range uint64(chunks) {
 		eventually(t, "all are at rest", func() bool { return s.awaiting() == followers })
 		if got := openFiles(t) - files; got > 2*(readerCount+1) {
-			t.Errorf("open files: got %d for those who wait, want at most %d", got, 2*(readerCount+1))
+			t.Errorf("open files: got %d for the waiting calls, want at most %d", got, 2*(readerCount+1))
 		}
 		by := s
 		if n%2 == 0 {
@@ -71,7 +71,7 @@ func TestRUN15_ThousandsWhoAwaitStreamsAreToldByAnotherProcess(t *testing.T) {
 	}
 	check(t, g.Wait())
 	if left := s.awaiting(); left != 0 {
-		t.Errorf("those who still wait: got %d, want none", left)
+		t.Errorf("calls that still wait: got %d, want none", left)
 	}
 }
 

@@ -249,11 +249,13 @@ func (s *Scene) Ended(what, id string) string {
 	return ref
 }
 
-// Until waits until a run has a status.
+// Until waits until a run has a status. The status can change without an event, because a run that
+// parks after it has read its inbox records nothing. So Until waits for each event only briefly.
 func (s *Scene) Until(ref string, want ...string) {
 	s.Helper()
+	ctx := s.ctx()
 	for from := uint64(1); ; {
-		r, err := s.Direct.Run(s.ctx(), ref)
+		r, err := s.Direct.Run(ctx, ref)
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -264,12 +266,14 @@ func (s *Scene) Until(ref string, want ...string) {
 			s.Fatalf("run %s is %s, want %v", ref, r.Status, want)
 		}
 		from = max(from, r.Events+1)
-		for _, err := range s.Direct.Follow(s.ctx(), ref, admin.EventFilter{From: from}) {
-			if err != nil {
-				s.Fatal(err)
+		briefly, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		for _, err := range s.Direct.Follow(briefly, ref, admin.EventFilter{From: from}) {
+			if ctx.Err() != nil || err != nil && briefly.Err() == nil {
+				s.Fatalf("run %s is %s, want %v: %v", ref, r.Status, want, err)
 			}
 			break
 		}
+		cancel()
 	}
 }
 

@@ -1,8 +1,10 @@
 package admintest_test
 
 import (
+	"context"
 	"net/http/httptest"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/flowgen/flowgen/admin"
@@ -12,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/redisstore"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/sqlitestore"
 )
@@ -61,4 +64,37 @@ func overHTTP(t testing.TB, direct *admin.Service) admintest.Service {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// behind is a store whose next read of a waiting run returns the status that the run had when its
+// worker recorded its last event, before it parked.
+type behind struct {
+	store.Store
+	next atomic.Bool
+}
+
+func (b *behind) Unwrap() store.Store { return b.Store }
+
+func (b *behind) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
+	got, err := b.Store.Load(ctx, loads)
+	for i := range got {
+		if r := &got[i].Record; r.Status == event.StatusWaiting && b.next.CompareAndSwap(true, false) {
+			r.Status = event.StatusRunning
+		}
+	}
+	return got, err
+}
+
+// TestScene_UntilNoticesAStatusThatChangesWithoutAnEvent proves that a test does not wait for an event
+// if its run parks between a read of the status and the wait.
+func TestScene_UntilNoticesAStatusThatChangesWithoutAnEvent(t *testing.T) {
+	st := &behind{Store: memstore.New()}
+	s := admintest.NewScene(t, st, func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
+	run := s.Start("wait", "")
+	s.Until(run, "waiting")
+	st.next.Store(true)
+	s.Until(run, "waiting")
+	if st.next.Load() {
+		t.Error("the status was not read")
+	}
 }

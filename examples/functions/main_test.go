@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -117,24 +116,15 @@ func TestOPS7_FunctionsFulfilAnOrder(t *testing.T) {
 func TestOPS7_FunctionKilledAfterEachEventRepeatsNoCompletedStep(t *testing.T) {
 	t.Parallel()
 	const most = 27 // Events after this one may not exist.
-	var all sync.WaitGroup
-	defer all.Wait()
-	slots := make(chan struct{}, 4)
-	for n := 2; n <= most; n += depth.Stride(4) {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			t.Run(fmt.Sprintf("event %d", n), func(t *testing.T) {
-				url, effects := "sqlite:"+filepath.Join(t.TempDir(), "f.db"), filepath.Join(t.TempDir(), "effects")
-				out := functions(t, "-store", url, "-effects", effects, "-crash-after", fmt.Sprint(n))
-				kills := 1
-				if checkLog(t, open(t, url), effects) <= uint64(n)+1 { // The last commit holds two events.
-					kills = strings.Count(out, "platform: function was killed") // The command may end before it sees the kill.
-				}
-				checkOutput(t, out, kills)
-			})
-		})
-	}
+	depth.EachEvent(t, 2, most, 4, func(t *testing.T, n int) {
+		url, effects := "sqlite:"+filepath.Join(t.TempDir(), "f.db"), filepath.Join(t.TempDir(), "effects")
+		out := functions(t, "-store", url, "-effects", effects, "-crash-after", fmt.Sprint(n))
+		kills := 1
+		if checkLog(t, open(t, url), effects) <= uint64(n)+1 { // The last commit holds two events.
+			kills = strings.Count(out, "platform: function was killed") // The command may end before it sees the kill.
+		}
+		checkOutput(t, out, kills)
+	})
 }
 
 // On Redis, the run of a killed function continues when the lease of its invocation has expired.

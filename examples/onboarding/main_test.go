@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -104,16 +103,7 @@ func TestOnboarding_RefusesABadAddress(t *testing.T) {
 // sampled.
 func TestSTEP2_OnboardingKilledAfterEachEventEndsRight(t *testing.T) {
 	const most = 45 // The number exceeds the length of the log.
-	var all sync.WaitGroup
-	defer all.Wait()
-	slots := make(chan struct{}, 4) // Several processes may run at a time, because they sleep most of the time.
-	for n := 1; n <= most; n += depth.Stride(5) {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			t.Run(fmt.Sprintf("event %d", n), func(t *testing.T) { killAndRestart(t, n) })
-		})
-	}
+	depth.EachEvent(t, 1, most, 5, killAndRestart)
 }
 
 func killAndRestart(t *testing.T, n int) {

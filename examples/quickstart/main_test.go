@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -122,16 +121,7 @@ func TestQuickstart_BuiltWithTheTagKeepsItsRunInAFile(t *testing.T) {
 // sampled.
 func TestSTEP2_QuickstartKilledAfterEachEventCompletesWithoutRepeatingSteps(t *testing.T) {
 	const most = 30 // The number exceeds the length of the log.
-	var all sync.WaitGroup
-	defer all.Wait()
-	slots := make(chan struct{}, 6) // Several processes may run at a time, because they sleep most of the time.
-	for n := 1; n <= most; n += depth.Stride(4) {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			t.Run(fmt.Sprintf("event %d", n), func(t *testing.T) { killAndRestart(t, n) })
-		})
-	}
+	depth.EachEvent(t, 1, most, 4, killAndRestart)
 }
 
 func killAndRestart(t *testing.T, n int) {

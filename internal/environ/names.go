@@ -20,6 +20,7 @@ func Names() []string { return append(slices.Clone(plain), secret...) }
 var plain = []string{
 	"FLOWGEN_CLIENT_MAX_PAYLOAD",
 	"FLOWGEN_CLIENT_WARN_PAYLOAD",
+	"FLOWGEN_CODEC_BLOBS",
 	"FLOWGEN_JOURNAL_FOR",
 	"FLOWGEN_JOURNAL_MOST",
 	"FLOWGEN_WORKER_AT_ONCE",

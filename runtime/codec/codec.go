@@ -49,8 +49,7 @@ type Config struct {
 	// Keys provides the keys that encrypt payloads. If it is nil, payloads are not encrypted.
 	Keys KeyProvider
 	// CompressAbove is the number of bytes above which payloads are compressed if that makes them
-	// smaller. Payloads of up to 4 KiB are compressed only if they repeat themselves. The default is
-	// 512. If it is negative, payloads are not compressed.
+	// smaller. The default is 512. If it is negative, payloads are not compressed.
 	CompressAbove int
 	// Blobs stores the payloads whose stored form has more than OffloadAbove bytes. If it is nil,
 	// payloads are not offloaded.
@@ -100,14 +99,6 @@ func (c *Codec) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error
 	if len(plain) == 0 {
 		return plain, nil
 	}
-	return c.AppendSeal(ctx, nil, at, plain)
-}
-
-// AppendSeal is like [Codec.Seal] and appends the stored form to b.
-func (c *Codec) AppendSeal(ctx context.Context, b []byte, at Place, plain []byte) ([]byte, error) {
-	if len(plain) == 0 {
-		return b, nil
-	}
 	if len(plain) > c.maxSize {
 		return nil, &SizeError{Place: at, Size: int64(len(plain)), Max: int64(c.maxSize)}
 	}
@@ -120,48 +111,51 @@ func (c *Codec) AppendSeal(ctx context.Context, b []byte, at Place, plain []byte
 		}
 		flags |= encrypted
 	}
+	out, scratch := []byte(nil), getBuffer()
+	defer putBuffer(scratch)
+	var room [maxHeader]byte
+	header := appendHeader(room[:0], flags, len(plain), key.ID)
 	body := plain
-	if c.compressAbove >= 0 && len(plain) > c.compressAbove && (len(plain) > smallSize || repeats(plain)) {
-		scratch := getBuffer()
-		defer putBuffer(scratch)
+	if compresses := c.compressAbove >= 0 && len(plain) > c.compressAbove; compresses && len(plain) <= wholesale {
 		*scratch = compress(plain, (*scratch)[:0])
 		if len(*scratch) < len(plain) {
 			flags, body = flags|compressed, *scratch
+		}
+	} else if compresses {
+		out = compress(plain, append(make([]byte, 0, len(header)+tagSize+mostCompressed(len(plain))), header...))
+		if len(out)-len(header) < len(plain) {
+			flags, body = flags|compressed, out[len(header):]
 		}
 	}
 	bodySize := len(body)
 	if flags&encrypted != 0 {
 		bodySize += tagSize
 	}
-	var room [maxHeader]byte
-	header := appendHeader(room[:0], flags, len(plain), key.ID)
 	if c.blobs != nil && at.Blobs != nil && len(header)+bodySize > c.offloadAbove {
 		flags |= offloaded
-		header[1] = flags
 	}
 	if flags == 0 && plain[0] != marker {
-		return append(b, plain...), nil
+		return plain, nil
 	}
-	to := b
-	if flags&offloaded != 0 {
-		to = nil
+	header[1] = flags
+	if out == nil {
+		out = make([]byte, 0, len(header)+bodySize)
 	}
-	all := append(append(slices.Grow(to, len(header)+bodySize), header...), body...)
-	form := all[len(to):]
+	out = append(append(out[:0], header...), body...) // the body may be there already
 	if flags&encrypted != 0 {
-		form = c.ciphers.of(key).seal(at, form, len(header))
+		out = c.ciphers.of(key).seal(at, out, len(header))
 	} else {
-		sum := checksum(at, form[:len(header)-saltSize], body)
-		copy(form[len(header)-saltSize:], sum[:])
+		sum := checksum(at, out[:len(header)-saltSize], body)
+		copy(out[len(header)-saltSize:], sum[:])
 	}
 	if flags&offloaded == 0 {
-		return all[:len(b)+len(form)], nil
+		return out, nil
 	}
-	return c.offload(ctx, b, at, form[:len(header)], form[len(header):])
+	return c.offload(ctx, at, out[:len(header)], out[len(header):])
 }
 
-// offload stores the body as a blob and appends the form that refers to it to b.
-func (c *Codec) offload(ctx context.Context, b []byte, at Place, header, body []byte) ([]byte, error) {
+// offload stores the body as a blob and returns the form that refers to it.
+func (c *Codec) offload(ctx context.Context, at Place, header, body []byte) ([]byte, error) {
 	hash := sha256.Sum256(body)
 	name, err := blobName(ctx, at, hash[:])
 	if err != nil {
@@ -170,7 +164,8 @@ func (c *Codec) offload(ctx context.Context, b []byte, at Place, header, body []
 	if err := c.blobs.Put(ctx, name, body); err != nil {
 		return nil, &BlobError{Name: name, Err: err}
 	}
-	return appendReference(append(b, header...), hash, len(body)), nil
+	out := make([]byte, 0, len(header)+hashSize+maxNumber)
+	return appendReference(append(out, header...), hash, len(body)), nil
 }
 
 // Open returns the payload of a stored form. Input that is not sealed is returned unchanged. The
@@ -202,10 +197,13 @@ func (c *Codec) Open(ctx context.Context, at Place, stored []byte) ([]byte, erro
 	body, reason := s.body, ""
 	if s.has(encrypted) {
 		var to []byte // the result must not be in the scratch buffer
-		if s.has(compressed) {
+		switch {
+		case s.has(offloaded):
+			to = s.body[:0] // the blob is not used any longer
+		case s.has(compressed):
 			to = (*scratch)[:0]
 		}
-		if body, reason = c.ciphers.of(key).open(at, &s, to); s.has(compressed) && reason == "" {
+		if body, reason = c.ciphers.of(key).open(at, &s, to); s.has(compressed) && !s.has(offloaded) && reason == "" {
 			*scratch = body
 		}
 	} else if sum := checksum(at, s.prefix(), body); string(sum[:]) != string(s.salt) {
@@ -241,7 +239,7 @@ func (c *Codec) load(ctx context.Context, at Place, s *sealed) ([]byte, error) {
 
 var (
 	errBlobAltered = errors.New("the blob was altered")
-	errNoBlobs     = errors.New("the codec has no blob store")
+	errNoBlobs     = errors.New("the codec has no blob store: set Config.Blobs, or for flowctl FLOWGEN_CODEC_BLOBS")
 )
 
 func blobName(ctx context.Context, at Place, hash []byte) (string, error) {

@@ -2,7 +2,6 @@ package codec
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
 	"sync"
@@ -34,37 +33,16 @@ var streams = sync.Pool{New: func() any {
 	return must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(mostWindow)))
 }}
 
-// smallSize is the size in bytes up to which a payload is compressed only if repeats reports true.
-const smallSize = 4 << 10
-
-// repeats reports whether at least an eighth of a small payload repeats earlier parts of it. The
-// encoder spends most of its time for a small payload on tables of the frequencies of bytes, about
-// 10 us, even if it finds few repetitions. This search visits fewer positions the longer it
-// finds nothing and takes less than a microsecond.
-func repeats(plain []byte) bool {
-	const hashBits = 9
-	var seen [1 << hashBits]uint32 // by hash
-	enough := len(plain) / 8
-	for i, missed := 0, 0; i+4 <= len(plain); {
-		word := binary.LittleEndian.Uint32(plain[i:])
-		before := &seen[word*2654435761>>(32-hashBits)]
-		if *before != word {
-			*before = word
-			missed++
-			i += 1 + missed>>4
-			continue
-		}
-		if enough -= 4; enough <= 0 {
-			return true
-		}
-		missed = 0
-		i += 4
-	}
-	return false
-}
+// wholesale is the size above which a payload is compressed into the memory of its stored form. This
+// memory has the largest size that may be necessary, because growing it would take longer than the
+// compression of data that cannot be compressed.
+const wholesale = 1 << 20
 
 // compress appends the compressed form of plain to b.
 func compress(plain, b []byte) []byte { return encoder().EncodeAll(plain, b) }
+
+// mostCompressed returns the maximum size of the compressed form of a payload.
+func mostCompressed(size int) int { return encoder().MaxEncodedSize(size) }
 
 // decompress returns the payload of the given size. It returns a reason if the body does not have
 // exactly this size. The memory that it allocates is proportional to what the body contains, not to

@@ -93,6 +93,9 @@ type BlobError struct {
 
 // Error contains the name of the blob, the cause and the fix.
 func (e *BlobError) Error() string {
+	if errors.Is(e.Err, errNoBlobs) {
+		return fmt.Sprintf("blob %s: %v", e.Name, e.Err)
+	}
 	return fmt.Sprintf("blob %s: %v: restore the blob or correct the blob store", e.Name, e.Err)
 }
 

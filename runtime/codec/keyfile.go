@@ -2,7 +2,6 @@ package codec
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/flowgen/flowgen/internal/environ"
 )
 
 // keyFile is a file of keys. It is read again when it changes.
@@ -151,42 +148,6 @@ func parseKeys(name, text string) (keyList, error) {
 	}
 	if err := keys.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return keys, nil
-}
-
-// environment contains the settings of this package that environment variables can set.
-type environment struct {
-	Keys string `env:"FLOWGEN_CODEC_KEYS" secret:"yes"`
-}
-
-// KeysFromEnv returns a provider of the keys in the environment variable FLOWGEN_CODEC_KEYS, which
-// has the form of the file of [KeysFromFile]; a comma or semicolon may replace a line break. If
-// FLOWGEN_CODEC_KEYS_FILE is set instead, the result is that of KeysFromFile. If neither is set, or
-// the keys are invalid, the error is a *store.VariableError.
-func KeysFromEnv() (KeyProvider, error) {
-	var env environment
-	settings, errs := environ.Read(&env)
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	s := settings[0]
-	invalid := func(name string, err error) error {
-		return &environ.ValueError{Name: name, What: fmt.Sprintf("is invalid (%v)", err), Want: "lines of the form ID BASE64, of which the first is the active key", Err: err}
-	}
-	switch {
-	case s.Source == environ.File:
-		keys, err := KeysFromFile(s.File)
-		if err != nil {
-			return nil, invalid(s.Name+"_FILE", err)
-		}
-		return keys, nil
-	case env.Keys == "":
-		return nil, &environ.ValueError{Name: s.Name, What: "is not set, nor is " + s.Name + "_FILE", Want: "keys in one of them"}
-	}
-	keys, err := parseKeys("the value", strings.NewReplacer(",", "\n", ";", "\n").Replace(env.Keys))
-	if err != nil {
-		return nil, invalid(s.Name, err)
 	}
 	return keys, nil
 }

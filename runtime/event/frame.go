@@ -14,6 +14,10 @@ import (
 // older release could not read the new format safely. New optional fields do not change it.
 const WireVersion = 1
 
+// SealedVersion is the version of frames and items with user data that a codec has sealed. A release
+// without codecs, which would decode sealed data as JSON, refuses them.
+const SealedVersion = 2
+
 // ErrCorrupt matches all errors for bytes that are damaged or are not a frame or item.
 var ErrCorrupt = errors.New("corrupt frame")
 
@@ -258,8 +262,8 @@ func unseal(b []byte, magic byte, minBody int) ([]byte, error) {
 	switch v := int(b[1]); {
 	case v == 0:
 		return nil, fmt.Errorf("it has wire version 0: %w", ErrCorrupt)
-	case v > WireVersion:
-		return nil, &VersionError{Got: v, Known: WireVersion}
+	case v > SealedVersion:
+		return nil, &VersionError{Got: v, Known: SealedVersion}
 	}
 	return body, nil
 }

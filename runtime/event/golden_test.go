@@ -208,16 +208,16 @@ func TestDecode_RefusesNewerVersionsByName(t *testing.T) {
 	}
 	for name, decode := range decoders {
 		for _, record := range readGolden(t, name) {
-			record[1] = event.WireVersion + 1
+			record[1] = event.SealedVersion + 1
 			err := decode(seal(record))
 			var ve *event.VersionError
 			if !errors.As(err, &ve) {
-				t.Fatalf("%s of version 2: %v, want a VersionError", name, err)
+				t.Fatalf("%s of version 3: %v, want a VersionError", name, err)
 			}
-			if diff := cmp.Diff(&event.VersionError{Got: 2, Known: 1}, ve); diff != "" {
+			if diff := cmp.Diff(&event.VersionError{Got: 3, Known: 2}, ve); diff != "" {
 				t.Error(diff)
 			}
-			if text := err.Error(); !strings.Contains(text, "version 2") || !strings.Contains(text, "up to 1") {
+			if text := err.Error(); !strings.Contains(text, "version 3") || !strings.Contains(text, "up to 2") {
 				t.Errorf("error %q does not name both versions", text)
 			}
 			if errors.Is(err, event.ErrCorrupt) {

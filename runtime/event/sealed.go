@@ -47,7 +47,7 @@ func ReadSealed(data []byte) (Sealed, error) {
 	}
 	s := Sealed{Flags: data[1]}
 	if s.Flags&^sealedKnown != 0 {
-		return Sealed{}, &VersionError{Got: WireVersion, Known: WireVersion, Type: int(s.Flags)}
+		return Sealed{}, &VersionError{Got: SealedVersion, Known: SealedVersion, Type: int(s.Flags)}
 	}
 	r := reader{b: data[2:]}
 	size := r.uvarint()

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // SecretAttribute is the prefix of the keys of attributes whose values are user data. The values of
@@ -34,14 +34,15 @@ func (p Part) String() string {
 	return string(append(append(b, '/'), p.Name...))
 }
 
-// ConvertFunc appends to b the bytes that replace the content of a field. The content is not empty
-// and must not be changed.
-type ConvertFunc func(b []byte, p Part, content []byte) ([]byte, error)
+// ConvertFunc returns the bytes that replace the content of a field. The content is not empty and
+// must not be changed.
+type ConvertFunc func(p Part, content []byte) ([]byte, error)
 
 // ConvertFrame returns the frame b with all user data replaced by the results of f. All other bytes,
-// also those of fields that a newer release has added, keep their values. ConvertFrame returns b
-// itself if f appends each content unchanged. Errors match [ErrCorrupt], or are a [*VersionError] or
-// an error of f.
+// also those of fields that a newer release has added, keep their values, except for the version: it
+// is [SealedVersion] if a result is sealed, and otherwise [WireVersion]. ConvertFrame returns b itself
+// if f returns each content unchanged. Errors match [ErrCorrupt], or are a [*VersionError] or an error
+// of f.
 func ConvertFrame(b []byte, f ConvertFunc) ([]byte, error) {
 	body, err := unseal(b, frameMagic, frameFixed+4)
 	if err != nil {
@@ -55,9 +56,7 @@ func ConvertFrame(b []byte, f ConvertFunc) ([]byte, error) {
 		return nil, ErrCorrupt
 	}
 	c := converter{f: f}
-	scratch := buffers.Get().(*[]byte)
-	defer putBuffer(scratch)
-	out := append((*scratch)[:0], body[:len(body)-len(r.b)]...)
+	out := slices.Clone(body[:len(body)-len(r.b)])
 	for i := range count {
 		of := r.bytes()
 		if len(of) == 0 {
@@ -73,7 +72,6 @@ func ConvertFrame(b []byte, f ConvertFunc) ([]byte, error) {
 	if r.bad || len(r.b) != 0 {
 		return nil, ErrCorrupt
 	}
-	*scratch = out
 	return c.result(b, out), nil
 }
 
@@ -84,13 +82,10 @@ func ConvertItem(b []byte, f ConvertFunc) ([]byte, error) {
 		return nil, err
 	}
 	c := converter{f: f, at: Part{Type: Type(body[2])}}
-	scratch := buffers.Get().(*[]byte)
-	defer putBuffer(scratch)
-	out, err := c.event(append((*scratch)[:0], body[:2]...), body[2:])
+	out, err := c.event(slices.Clone(body[:2]), body[2:])
 	if err != nil {
 		return nil, err
 	}
-	*scratch = out
 	return c.result(b, out), nil
 }
 
@@ -99,25 +94,18 @@ type converter struct {
 	f       ConvertFunc
 	at      Part
 	changed bool
+	sealed  bool // user data of the result are sealed
 }
 
-// result returns a copy of out with its checksum, or before if nothing was replaced.
+// result sets the version of out and appends the checksum, or returns before if nothing was replaced.
 func (c *converter) result(before, out []byte) []byte {
 	if !c.changed {
 		return before
 	}
-	whole := append(make([]byte, 0, len(out)+crc32.Size), out...)
-	return binary.LittleEndian.AppendUint32(whole, crc32.Checksum(out, castagnoli))
-}
-
-// buffers contains buffers for frames and items while their user data are replaced.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// putBuffer keeps a buffer of a usual size.
-func putBuffer(b *[]byte) {
-	if cap(*b) <= 64<<10 {
-		buffers.Put(b)
+	if out[1] = WireVersion; c.sealed {
+		out[1] = SealedVersion
 	}
+	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
 
 // plainPayload reports whether the payload of events of this type is no user data, but a number, the
@@ -132,33 +120,31 @@ func (t Type) plainPayload() bool {
 
 // event appends the event b to out.
 func (c *converter) event(out, b []byte) ([]byte, error) {
-	return c.fields(append(out, b[0]), b[1:], func(out []byte, field uint64, val []byte) ([]byte, bool, error) {
-		switch field {
+	return c.fields(append(out, b[0]), b[1:], func(out []byte, r *reader) ([]byte, bool, error) {
+		switch r.field {
 		case fieldPayload:
 			if c.at.Type.plainPayload() {
 				return out, false, nil
 			}
-			return c.replace(out, field, val, "payload")
+			return c.replace(out, r, "payload")
 		case fieldReason:
-			return c.replace(out, field, val, "reason")
+			return c.replace(out, r, "reason")
 		case fieldMeta:
-			return c.replace(out, field, val, "meta")
+			return c.replace(out, r, "meta")
 		case fieldFailure:
-			return nested(out, field, val, func(out, b []byte) ([]byte, error) { return c.failure(out, b, "", 0) })
+			return c.nested(out, r, func(out, b []byte) ([]byte, error) { return c.failure(out, b, "", 0) })
 		case fieldAttrs:
-			return c.attribute(out, field, val, "")
+			return c.attribute(out, r, "")
 		case fieldSpec:
-			return nested(out, field, val, c.spec)
+			return c.nested(out, r, c.spec)
 		}
 		return out, false, nil
 	})
 }
 
-// replaceFunc appends a replaced field to out and returns true, or returns false for a field to copy.
-type replaceFunc func(out []byte, field uint64, val []byte) ([]byte, bool, error)
-
-// fields appends the fields of b to out.
-func (c *converter) fields(out, b []byte, replace replaceFunc) ([]byte, error) {
+// fields appends the fields of b to out. replace appends a replaced field and returns true, or
+// returns false for a field to copy.
+func (c *converter) fields(out, b []byte, replace func(out []byte, r *reader) ([]byte, bool, error)) ([]byte, error) {
 	r := reader{b: b}
 	for {
 		start := r.b
@@ -166,7 +152,7 @@ func (c *converter) fields(out, b []byte, replace replaceFunc) ([]byte, error) {
 			break
 		}
 		if len(r.val) > 0 {
-			next, done, err := replace(out, r.field, r.val)
+			next, done, err := replace(out, &r)
 			if err != nil {
 				return nil, err
 			}
@@ -183,31 +169,27 @@ func (c *converter) fields(out, b []byte, replace replaceFunc) ([]byte, error) {
 	return out, nil
 }
 
-// replace appends the field with the content that f appends.
-func (c *converter) replace(before []byte, field uint64, val []byte, name string) ([]byte, bool, error) {
+// replace appends the field with the content that f returns.
+func (c *converter) replace(out []byte, r *reader, name string) ([]byte, bool, error) {
 	p := c.at
 	p.Name = name
-	out := binary.AppendUvarint(before, field<<1|kindBytes)
-	at := len(out)
-	out, err := c.f(append(out, 0), p, val)
+	content, err := c.f(p, r.val)
 	if err != nil {
 		return nil, false, err
 	}
-	if bytes.Equal(out[at+1:], val) {
-		return before, false, nil
+	c.sealed = c.sealed || IsSealed(content)
+	if bytes.Equal(content, r.val) {
+		return out, false, nil
 	}
 	c.changed = true
-	if len(out) == at+1 { // fields without a content are not encoded
-		return before, true, nil
-	}
-	return putSize(out, at), true, nil
+	return appendBytes(out, int(r.field), content), true, nil
 }
 
 // nested appends a field that contains fields.
-func nested(out []byte, field uint64, val []byte, fields func(out, b []byte) ([]byte, error)) ([]byte, bool, error) {
-	out = binary.AppendUvarint(out, field<<1|kindBytes)
+func (c *converter) nested(out []byte, r *reader, fields func(out, b []byte) ([]byte, error)) ([]byte, bool, error) {
+	out = binary.AppendUvarint(out, r.field<<1|kindBytes)
 	at := len(out)
-	out, err := fields(append(out, 0), val)
+	out, err := fields(append(out, 0), r.val)
 	if err != nil {
 		return nil, false, err
 	}
@@ -219,36 +201,36 @@ func (c *converter) failure(out, b []byte, path string, depth int) ([]byte, erro
 		return nil, ErrCorrupt
 	}
 	causes := 0
-	return c.fields(out, b, func(out []byte, field uint64, val []byte) ([]byte, bool, error) {
-		switch field {
+	return c.fields(out, b, func(out []byte, r *reader) ([]byte, bool, error) {
+		switch r.field {
 		case 1:
-			return c.replace(out, field, val, path+"message")
+			return c.replace(out, r, path+"message")
 		case 4:
-			return c.replace(out, field, val, path+"data")
+			return c.replace(out, r, path+"data")
 		case 5:
-			return c.replace(out, field, val, path+"stack")
+			return c.replace(out, r, path+"stack")
 		case 6:
 			of := path + strconv.Itoa(causes) + "."
 			causes++
-			return nested(out, field, val, func(out, b []byte) ([]byte, error) { return c.failure(out, b, of, depth+1) })
+			return c.nested(out, r, func(out, b []byte) ([]byte, error) { return c.failure(out, b, of, depth+1) })
 		}
 		return out, false, nil
 	})
 }
 
 func (c *converter) spec(out, b []byte) ([]byte, error) {
-	return c.fields(out, b, func(out []byte, field uint64, val []byte) ([]byte, bool, error) {
-		if field != 13 {
+	return c.fields(out, b, func(out []byte, r *reader) ([]byte, bool, error) {
+		if r.field != 13 {
 			return out, false, nil
 		}
-		return c.attribute(out, field, val, "spec.")
+		return c.attribute(out, r, "spec.")
 	})
 }
 
 // attribute appends an attribute, whose value is user data if its key begins with SecretAttribute.
-func (c *converter) attribute(out []byte, field uint64, val []byte, path string) ([]byte, bool, error) {
+func (c *converter) attribute(out []byte, r *reader, path string) ([]byte, bool, error) {
 	key := ""
-	for p := (reader{b: val}); p.next(); {
+	for p := (reader{b: r.val}); p.next(); {
 		if p.field == 1 {
 			key = string(p.val)
 		}
@@ -256,12 +238,12 @@ func (c *converter) attribute(out []byte, field uint64, val []byte, path string)
 	if !strings.HasPrefix(key, SecretAttribute) {
 		return out, false, nil
 	}
-	return nested(out, field, val, func(out, b []byte) ([]byte, error) {
-		return c.fields(out, b, func(out []byte, field uint64, val []byte) ([]byte, bool, error) {
-			if field != 2 {
+	return c.nested(out, r, func(out, b []byte) ([]byte, error) {
+		return c.fields(out, b, func(out []byte, r *reader) ([]byte, bool, error) {
+			if r.field != 2 {
 				return out, false, nil
 			}
-			return c.replace(out, field, val, path+key)
+			return c.replace(out, r, path+key)
 		})
 	})
 }

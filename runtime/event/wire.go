@@ -256,7 +256,7 @@ func (e *Event) decodeType(b []byte) error {
 	case e.Type == 0:
 		return fmt.Errorf("it has no type: %w", ErrCorrupt)
 	case !e.Type.Known():
-		return &VersionError{Got: WireVersion, Known: WireVersion, Type: int(e.Type)}
+		return &VersionError{Got: WireVersion, Known: SealedVersion, Type: int(e.Type)}
 	}
 	return nil
 }

@@ -11,10 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flowgen/flowgen/runtime/alert"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/invoke"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -178,6 +180,31 @@ func TestOPS7_RegistrationRefusesAFunctionWithoutCode(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "call the generated Register") {
 			t.Errorf("%s: error %v, want one that names Register", name, err)
 		}
+	}
+}
+
+// TestOPS7_RegistrationRefusesInvalidSettingsOfTheWorker proves that Handler returns a typed error with
+// the fix, where New of package worker panics.
+func TestOPS7_RegistrationRefusesInvalidSettingsOfTheWorker(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	for name, c := range map[string]struct {
+		cfg  worker.Config
+		fix  string
+		want any // pointer to the type of the error
+	}{
+		"build":       {worker.Config{Build: "release 7"}, "letters, digits and . _ - +", new(*store.InvalidError)},
+		"queue":       {worker.Config{Queues: []string{event.PinnedQueue("mail", "v1")}}, "use another name in Queues", new(*store.InvalidError)},
+		"interceptor": {worker.Config{Interceptors: []workflow.Interceptor{7}}, "implement InterceptWorkflow or InterceptStep", new(*store.InvalidError)},
+		"alerts":      {worker.Config{Alerts: alert.Config{Rules: []alert.Rule{{Name: "failures", Target: "ops"}}}}, "add alert.Failed", new(*alert.ConfigError)},
+	} {
+		_, err := invoke.Handler(w.Client, registers(order, add), invoke.Config{Secrets: [][]byte{secret}, Worker: c.cfg})
+		if err == nil || !errors.As(err, c.want) || !flowtest.ContainsAll(err.Error(), "invoke: Config.Worker: ", c.fix) {
+			t.Errorf("%s: error %v, want a %T with %q", name, err, c.want, c.fix)
+		}
+	}
+	ignored := worker.Config{Heartbeat: time.Hour, ClaimExpiry: time.Second}
+	if _, err := invoke.Handler(w.Client, registers(order, add), invoke.Config{Secrets: [][]byte{secret}, Worker: ignored}); err != nil {
+		t.Errorf("with an invalid ClaimExpiry, which is ignored: %v", err)
 	}
 }
 

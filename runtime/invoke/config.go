@@ -32,9 +32,9 @@ type Config struct {
 	// handler refuses further requests. If it is nil, invocations end only with their budgets.
 	Stop <-chan struct{}
 	// Worker has the settings of a worker that also hold for an invocation: Queues, Concurrency (steps
-	// of one run at once), Recoveries, MaxLogEvents, MaxLogBytes, BlockedAfter, Observers, Alerts,
-	// Logger, BaseContext, Interceptors and Name. Handler refuses Capacity and AtOnce, which bound a
-	// process and not a fleet of functions. The other settings are ignored.
+	// of one run at once), Recoveries, MaxLogEvents, MaxLogBytes, BlockedAfter, Observers, Alerts, Pin,
+	// Logger, BaseContext, Interceptors, Name and Build. Handler refuses Capacity and AtOnce, which
+	// bound a process and not a fleet of functions. The other settings are ignored.
 	Worker worker.Config
 }
 

@@ -119,7 +119,7 @@ const (
 	// awayAfter is how long a target must not answer until its build has no host for pinned runs.
 	awayAfter = 30 * time.Second
 	// blockedWait is how long a run that the code of the target could not execute is not offered to the
-	// same code. An announcement of other code ends it.
+	// same code. An announcement of other code, keys, routes or another budget ends it.
 	blockedWait = 10 * time.Minute
 )
 

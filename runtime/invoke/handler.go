@@ -69,8 +69,9 @@ type handler struct {
 }
 
 // Handler returns a handler that executes the workflows and steps which register registers. The
-// client must be open as long as the handler is used. Errors are a [*StepTimeoutError], or concern
-// the configuration.
+// client must be open as long as the handler is used. It returns a *[StepTimeoutError] if a step may
+// take longer than an invocation. Other errors concern the configuration; if Worker is invalid, they
+// wrap the error of its method Check.
 func Handler(c *workflow.Client, register func(workflow.Registrar), cfg Config) (http.Handler, error) {
 	if c == nil {
 		return nil, errors.New("invoke: the client is nil: create one with workflow.NewClient")
@@ -80,6 +81,9 @@ func Handler(c *workflow.Client, register func(workflow.Registrar), cfg Config) 
 		return nil, err
 	}
 	cfg.Worker.Heartbeat, cfg.Worker.ClaimExpiry = cfg.Lease/2, cfg.Lease
+	if err := cfg.Worker.Check(); err != nil {
+		return nil, fmt.Errorf("invoke: Config.Worker: %w", err)
+	}
 	w := worker.New(c, cfg.Worker)
 	if register != nil {
 		register(w)
@@ -224,7 +228,7 @@ func (h *handler) announce(ctx context.Context) (Answer, *Error) {
 		h.log.WarnContext(ctx, "the scan for alerts is incomplete and will be repeated", "error", err)
 	}
 	return Answer{
-		Status: StatusAnnounced, Routes: h.code.Routes, Build: h.code.Build, Fingerprint: h.code.Fingerprint, Budget: h.Budget.String(),
+		Status: StatusAnnounced, Routes: h.code.Routes, Build: h.code.Build, Fingerprint: h.invoker.Fingerprint(), Budget: h.Budget.String(),
 	}, nil
 }
 

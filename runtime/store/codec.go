@@ -47,7 +47,8 @@ type BlobStore interface {
 	// Put stores a blob durably before it returns. If the blob exists, Put sets its time to now, so
 	// that no worker removes it before the commit that will refer to it.
 	Put(ctx context.Context, name string, data []byte) error
-	// Get returns a blob. If there is none, the error matches [ErrBlobNotFound].
+	// Get returns a blob, whose bytes the caller may change. If there is none, the error matches
+	// [ErrBlobNotFound].
 	Get(ctx context.Context, name string) ([]byte, error)
 	// Delete removes blobs. It ignores names that do not exist.
 	Delete(ctx context.Context, names ...string) error

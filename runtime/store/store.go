@@ -89,7 +89,8 @@ type Store interface {
 	Streams
 
 	// Load reads runs. The results are in the order of the requests. If a run does not exist, its
-	// Loaded.Err is ErrRunNotFound.
+	// Loaded.Err is ErrRunNotFound. The record and the inbox of a run are read at the same moment, so
+	// the inbox contains no item that one of the first Record.N frames consumes.
 	Load(ctx context.Context, runs []Load) ([]Loaded, error)
 	// Resolve returns the active run of a workflow ID. If there is none, it returns the run of this
 	// workflow ID that ended last, unless that run was removed. Otherwise it returns

@@ -75,7 +75,7 @@ type Config struct {
 	// Observers receive what the worker commits, in the order of the slice; see package observe.
 	Observers []observe.Observer
 	// Alerts determines when operators are notified of runs that need attention. The zero value
-	// notifies of nothing and costs nothing. New panics if it is invalid; see [alert.Config.Check].
+	// notifies of nothing and costs nothing.
 	Alerts alert.Config
 	// Pin pins all runs that the client of the worker starts, and not only those of workflows whose
 	// directive has the flag pin. A pinned run stays on the build that started it while that build
@@ -128,13 +128,16 @@ func ConfigFromEnv() (Config, error) {
 	return c, nil
 }
 
-// check returns an error if a field is out of range.
-func (c Config) check() error { return cmp.Or(c.checkExpiry(), c.checkBuild(), c.checkQueues()) }
+// Check returns a *[store.InvalidError] or an *[alert.ConfigError] if [New] refuses the configuration.
+func (c Config) Check() error {
+	c = c.withDefaults(nil)
+	return cmp.Or(c.checkExpiry(), c.checkBuild(), c.checkQueues(), checkInterceptors(c.Interceptors), c.Alerts.Check())
+}
 
 func (c Config) checkQueues() error {
 	for _, queue := range c.Queues {
-		if err := event.CheckQueue(queue); err != nil {
-			return fmt.Errorf("Queues: %w", err)
+		if event.CheckQueue(queue) != nil {
+			return &store.InvalidError{What: "queue", Value: queue, Reason: fmt.Sprintf("contains %q, which separates a queue from a build: use another name in Queues", event.PinMark)}
 		}
 	}
 	return nil
@@ -142,7 +145,10 @@ func (c Config) checkQueues() error {
 
 func (c Config) checkExpiry() error {
 	if c.ClaimExpiry < 2*c.Heartbeat {
-		return fmt.Errorf("ClaimExpiry %v is less than twice Heartbeat %v: a healthy worker would be considered dead", c.ClaimExpiry, c.Heartbeat)
+		return &store.InvalidError{
+			What: "ClaimExpiry", Value: c.ClaimExpiry.String(),
+			Reason: fmt.Sprintf("is less than twice Heartbeat %v: a healthy worker would be considered dead: raise it, or lower Heartbeat", c.Heartbeat),
+		}
 	}
 	return nil
 }

@@ -61,7 +61,10 @@ type executor struct {
 	memory   runloop.Memory
 	done     chan struct{}
 	replaced atomic.Bool // whether another executor has taken its place
-	reported bool        // whether the watchdog has reported that the user code does not return; used only by the watchdog
+	// The following are used only by the watchdog.
+	reported bool      // whether it has reported that the user code does not return
+	converts bool      // whether the code of the run was encoding or decoding a value
+	examine  time.Time // when converts must be determined again
 	// busy is the time at which the executor entered user code, in nanoseconds since 1970. It is 0
 	// outside of user code.
 	busy atomic.Int64

@@ -9,6 +9,7 @@ import (
 	at "github.com/flowgen/flowgen/runtime/internal/attempt"
 	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/step"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -20,23 +21,32 @@ type interceptors struct {
 	stepNames []string
 }
 
-// newInterceptors returns the interceptors of all. It panics if an element wraps neither the code of
-// workflows nor steps.
+// checkInterceptors returns a *[store.InvalidError] if an element wraps neither the code of workflows
+// nor steps.
+func checkInterceptors(all []workflow.Interceptor) error {
+	for n, i := range all {
+		_, isCode := i.(workflow.CodeInterceptor)
+		if _, isStep := i.(step.Interceptor); !isCode && !isStep {
+			return &store.InvalidError{
+				What: fmt.Sprintf("Interceptors[%d]", n), Value: fmt.Sprintf("%T", i),
+				Reason: "is neither a workflow.CodeInterceptor nor a step.Interceptor: implement InterceptWorkflow or InterceptStep",
+			}
+		}
+	}
+	return nil
+}
+
+// newInterceptors returns the interceptors of all.
 func newInterceptors(all []workflow.Interceptor) (c interceptors) {
 	var codes []workflow.CodeInterceptor
 	var codeNames []string
-	for n, i := range all {
+	for _, i := range all {
 		name := fmt.Sprintf("%T", i)
-		code, isCode := i.(workflow.CodeInterceptor)
-		if isCode {
+		if code, ok := i.(workflow.CodeInterceptor); ok {
 			codes, codeNames = append(codes, code), append(codeNames, name)
 		}
-		attempts, isStep := i.(step.Interceptor)
-		if isStep {
+		if attempts, ok := i.(step.Interceptor); ok {
 			c.steps, c.stepNames = append(c.steps, attempts), append(c.stepNames, name)
-		}
-		if !isCode && !isStep {
-			panic(fmt.Sprintf("worker: New: Interceptors[%d] is a %s, which is neither a workflow.CodeInterceptor nor a step.Interceptor: implement InterceptWorkflow or InterceptStep", n, name))
 		}
 	}
 	if len(codes) > 0 {

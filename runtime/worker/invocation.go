@@ -40,7 +40,7 @@ func (i invoker) Prepare() (flow.Prepared, error) {
 	if err := w.prepare(); err != nil {
 		return flow.Prepared{}, err
 	}
-	p := flow.Prepared{Routes: w.served.routes(), Fingerprint: w.fingerprint(), Build: w.build}
+	p := flow.Prepared{Routes: w.served.routes(), Build: w.build}
 	for _, s := range w.code.StepSpecs() {
 		if event.Reserved(s.Name) {
 			continue // its timeout may be cut to the budget, because its attempts are repeated
@@ -51,6 +51,8 @@ func (i invoker) Prepare() (flow.Prepared, error) {
 	}
 	return p, nil
 }
+
+func (i invoker) Fingerprint() string { return i.fingerprint() }
 
 func (i invoker) Invoke(ctx context.Context, call flow.Invocation, stop <-chan struct{}) (flow.Invoked, error) {
 	w := i.Worker

@@ -126,7 +126,7 @@ func (w *watchdog) check() {
 			continue
 		}
 		kept := time.Since(time.Unix(0, since))
-		if kept >= w.cfg.BlockedAfter && !e.reported {
+		if kept >= w.cfg.BlockedAfter && !e.reported && !w.converts(e) {
 			e.reported = true
 			w.reportStuck(e, "code of a run blocks outside of the durable operations: other runs continue without this executor")
 		}
@@ -172,6 +172,55 @@ func (w *watchdog) reportStuck(e *executor, text string) {
 	}
 	w.log.Error(text, "run", t.id, "workflow", t.name(), "fix", "wait with workflow.Sleep, Receive or a Future instead of channels, locks and loops",
 		"stack", stackInWorkflow())
+}
+
+// converts reports whether the only code of workflows that is running encodes or decodes values. This
+// takes long for large values, and longer than BlockedAfter on a busy machine. A caller with a blocked
+// method of a value is not excepted.
+func (w *watchdog) converts(e *executor) bool {
+	if e.run.Load() == nil {
+		return false
+	}
+	if now := time.Now(); now.After(e.examine) {
+		e.examine, e.converts = now.Add(w.cfg.BlockedAfter/4), converting(stackInWorkflow())
+	}
+	return e.converts
+}
+
+// converting reports whether all of the given stacks are in the conversion of values, and in no method
+// of a value.
+func converting(stacks string) bool {
+	for stack := range strings.SplitSeq(stacks, "\n\n") {
+		if !convertsValue(stack) {
+			return false
+		}
+	}
+	return true
+}
+
+// conversions are the functions in which values are converted. Above them, stacks contain only
+// functions of the packages in converters.
+var (
+	conversions = []string{"/internal/flow.Marshal", "/internal/flow.checkWritten", "/internal/flow.Decode", "/internal/flow.decodeAll", "/internal/flow.readAll",
+		"/internal/flow.unmarshal", "/internal/flow.checkRead"}
+	converters = []string{"encoding/json.", "encoding/base64.", "unicode/utf8.", "bytes.", "reflect.", "runtime.", "slices.", "strconv.", "sync.", "internal/"}
+)
+
+func convertsValue(stack string) bool {
+	for line := range strings.SplitSeq(stack, "\n") {
+		fields := strings.Split(line, "\t")
+		if len(fields) < 3 {
+			continue // the number of goroutines, or their labels
+		}
+		f := fields[2]
+		if slices.ContainsFunc(conversions, func(name string) bool { return strings.Contains(f, name) }) {
+			return true
+		}
+		if !slices.ContainsFunc(converters, func(prefix string) bool { return strings.HasPrefix(f, prefix) }) {
+			return false
+		}
+	}
+	return false
 }
 
 // stackInWorkflow returns the stacks of workflow code that is running or is blocked outside of

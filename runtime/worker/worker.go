@@ -58,18 +58,18 @@ type Worker struct {
 	vitals     vitals
 }
 
-// New returns a worker on the client's store. It panics if a field of the
-// configuration is out of range, or an interceptor wraps nothing that a worker does.
+// New returns a worker on the client's store. It panics if the configuration is invalid; see
+// [Config.Check].
 func New(c *workflow.Client, cfg Config) *Worker {
 	if c == nil {
 		panic("worker: New: the client is nil: create one with workflow.NewClient")
 	}
 	client, registry := (*flow.Client)(c).Engine(), &workflow.Registry{}
 	s, logger := client.Store(), client.Logger()
-	cfg = cfg.withDefaults(logger)
-	if err := cfg.check(); err != nil {
+	if err := cfg.Check(); err != nil {
 		panic("worker: New: " + err.Error())
 	}
+	cfg = cfg.withDefaults(logger)
 	failures := outage.New(cfg.Logger, slog.String("worker", cfg.Name), 7*min(cfg.Heartbeat, 5*time.Second)+time.Second)
 	e := &env{
 		cfg: cfg, store: outage.Watch(s, failures), clock: s.Clock(), log: cfg.Logger, base: context.Background(), chance: rand.Float64,
@@ -107,9 +107,6 @@ func New(c *workflow.Client, cfg Config) *Worker {
 // setAlerts adds what the worker needs for alerts. Without rules and targets it needs nothing.
 func (w *Worker) setAlerts(c *workflow.Client) {
 	alerts := &w.cfg.Alerts
-	if err := alerts.Check(); err != nil {
-		panic("worker: New: " + err.Error())
-	}
 	if len(alerts.Rules)+len(alerts.Targets) == 0 {
 		return
 	}

@@ -311,7 +311,7 @@ func (h *Handle) earlier(ctx context.Context, verb string) (*earlier, error) {
 		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
 	if err := cmp.Or(l.Sealed, checkOpen(old.log)); err != nil {
-		return nil, fmt.Errorf("%s run %s: its data are copied to another run, which requires their key: %w", verb, id, err)
+		return nil, fmt.Errorf("%s run %s: its data are copied to another run, but cannot be opened: %w", verb, id, err)
 	}
 	old.last = &old.log[len(old.log)-1]
 	return old, nil

@@ -55,9 +55,10 @@ func order(ctx workflow.Context, what string) (string, error) {
 
 // shop is a store with runs in each state that a worker can reach.
 type shop struct {
-	t    *testing.T
-	url  string
-	runs map[string]string // run IDs by workflow ID
+	t     *testing.T
+	url   string
+	runs  map[string]string // run IDs by workflow ID
+	codec store.Codec       // of the workers
 }
 
 // open returns a shop in a SQLite file.
@@ -151,7 +152,7 @@ func (s *shop) look(f func(ctx context.Context, c *workflow.Client)) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	c := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler), Codec: s.codec})
 	f(ctx, c)
 	if err := errors.Join(c.Close(), st.Close()); err != nil {
 		s.t.Error(err)

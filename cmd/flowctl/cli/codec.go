@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,16 +15,16 @@ import (
 )
 
 // clientConfig returns the configuration of the client of the store. The client has a codec if the
-// environment contains keys.
+// environment contains keys or a blob store.
 func (c *command) clientConfig() (workflow.ClientConfig, error) {
-	if c.env.CodecKeys == "" {
+	if c.env.CodecKeys == "" && c.env.CodecBlobs == "" {
 		return workflow.ClientConfig{}, nil
 	}
-	keys, err := codec.KeysFromEnv()
+	cfg, err := codec.ConfigFromEnv()
 	if err != nil {
-		return workflow.ClientConfig{}, &admin.InputError{What: err.Error(), Fix: "correct the keys, or unset the variable to work without them"}
+		return workflow.ClientConfig{}, &admin.InputError{What: err.Error(), Fix: "correct the value, or unset the variable to work without it"}
 	}
-	with, err := codec.New(codec.Config{Keys: keys})
+	with, err := codec.New(cfg)
 	return workflow.ClientConfig{Codec: with}, err
 }
 
@@ -31,7 +34,9 @@ func (c *command) codec() *cobra.Command {
 		Use: "codec", Short: "Count the user data of a store by key, and seal ended runs with the active key", Args: cobra.NoArgs, RunE: status.RunE,
 		Long: "The keys are those in $FLOWGEN_CODEC_KEYS, or in the file that $FLOWGEN_CODEC_KEYS_FILE names, one in each line, of which the\n" +
 			"first is the active key. With keys, all commands of flowctl that work on a store show user data and can retry and fork\n" +
-			"sealed runs. Without keys, they show the key and the size of sealed data.",
+			"sealed runs. Without keys, they show the key and the size of sealed data.\n\n" +
+			"Payloads that are kept outside of the store are read from the directory that $FLOWGEN_CODEC_BLOBS names, as file:///DIRECTORY.\n" +
+			"For another blob store give --server with the URL of a program that has it.",
 		Example: "  flowctl codec status\n  FLOWGEN_CODEC_KEYS_FILE=keys flowctl codec reseal",
 	}
 	cmd.AddCommand(status, c.reseal(), c.codecKey())
@@ -47,70 +52,63 @@ type keyRow struct {
 	Open  int    `json:"open"`
 }
 
+// codecStatus is the output of codec status.
+type codecStatus struct {
+	Runs int      `json:"runs"`
+	Keys []keyRow `json:"keys"`
+}
+
+// String returns a table.
+func (s *codecStatus) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-20s %10s %12s %8s %8s\n", "KEY", "DATA", "BYTES", "RUNS", "OPEN")
+	for _, r := range s.Keys {
+		fmt.Fprintf(&b, "%-20s %10d %12d %8d %8d\n", cmp.Or(r.Key, "(not encrypted)"), r.Data, r.Bytes, r.Runs, r.Open)
+	}
+	fmt.Fprintf(&b, "%d runs\n", s.Runs)
+	return b.String()
+}
+
 func (c *command) codecStatus() *cobra.Command {
-	return &cobra.Command{
-		Use: "status", Short: "Count the user data of all runs by key", Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+	return c.onAllRuns(&cobra.Command{
+		Use: "status", Short: "Count the user data of all runs by key",
 		Long: "Status reads all runs of the store and prints for each key the number of fields with user data, their size, and the number of\n" +
 			"runs and of open runs that need the key. It needs no key. A key that is not listed can be removed, after the workers no longer\n" +
 			"use it. There is no time limit unless --timeout sets one.",
 		Example: "  flowctl codec status\n  flowctl codec status --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, done, err := c.operators(cmd)
-			defer done()
-			if err != nil {
-				return err
-			}
-			show := c.ticker()
-			got, err := o.CodecStatus(cmd.Context(), func(s ops.CodecStatus) { show(fmt.Sprintf("read %d runs", s.Runs), false) })
-			if err != nil {
-				return err
-			}
-			rows := make([]keyRow, len(got.Keys))
-			for i, k := range got.Keys {
-				rows[i] = keyRow{k.Key, k.Data, k.Bytes, k.Runs, k.Open}
-			}
-			if c.jsonOut() {
-				return c.print(map[string]any{"runs": got.Runs, "keys": rows})
-			}
-			fmt.Fprintf(c.Stdout, "%-20s %10s %12s %8s %8s\n", "KEY", "DATA", "BYTES", "RUNS", "OPEN")
-			for _, r := range rows {
-				key := r.Key
-				if key == "" {
-					key = "(not encrypted)"
-				}
-				fmt.Fprintf(c.Stdout, "%-20s %10d %12d %8d %8d\n", key, r.Data, r.Bytes, r.Runs, r.Open)
-			}
-			fmt.Fprintf(c.Stdout, "%d runs\n", got.Runs)
-			return nil
-		},
-	}
+	}, func(ctx context.Context, o *ops.Client, show func(runs int)) (fmt.Stringer, error) {
+		got, err := o.CodecStatus(ctx, func(s ops.CodecStatus) { show(s.Runs) })
+		status := &codecStatus{Runs: got.Runs, Keys: make([]keyRow, len(got.Keys))}
+		for i, k := range got.Keys {
+			status.Keys[i] = keyRow{k.Key, k.Data, k.Bytes, k.Runs, k.Open}
+		}
+		return status, err
+	})
+}
+
+// resealed is the output of codec reseal.
+type resealed struct {
+	Runs     int `json:"runs"`
+	Resealed int `json:"resealed"`
+	Open     int `json:"open"`
+}
+
+// String returns a line.
+func (r resealed) String() string {
+	return fmt.Sprintf("%d runs: %d sealed again, %d open\n", r.Runs, r.Resealed, r.Open)
 }
 
 func (c *command) reseal() *cobra.Command {
-	return &cobra.Command{
-		Use: "reseal", Short: "Seal the user data of all ended runs with the active key", Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+	return c.onAllRuns(&cobra.Command{
+		Use: "reseal", Short: "Seal the user data of all ended runs with the active key",
 		Long: "Reseal opens the user data of each run that has ended and seals them with the active key, with the streams of its chain. It also\n" +
 			"seals data that were stored before a codec was used. The log of a run is replaced in one action, so that reseal can be\n" +
 			"interrupted and repeated, and workers may run meanwhile. Open runs are skipped. There is no time limit unless --timeout sets one.",
 		Example: "  FLOWGEN_CODEC_KEYS_FILE=keys flowctl codec reseal",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o, done, err := c.operators(cmd)
-			defer done()
-			if err != nil {
-				return err
-			}
-			show := c.ticker()
-			got, err := o.Reseal(cmd.Context(), func(r ops.Resealed) { show(fmt.Sprintf("read %d runs", r.Runs), false) })
-			if err != nil {
-				return err
-			}
-			if c.jsonOut() {
-				return c.print(map[string]int{"runs": got.Runs, "resealed": got.Changed, "open": got.Open})
-			}
-			fmt.Fprintf(c.Stdout, "%d runs: %d sealed again, %d open\n", got.Runs, got.Changed, got.Open)
-			return nil
-		},
-	}
+	}, func(ctx context.Context, o *ops.Client, show func(runs int)) (fmt.Stringer, error) {
+		got, err := o.Reseal(ctx, func(r ops.Resealed) { show(r.Runs) })
+		return resealed{got.Runs, got.Changed, got.Open}, err
+	})
 }
 
 func (c *command) codecKey() *cobra.Command {
@@ -128,16 +126,30 @@ func (c *command) codecKey() *cobra.Command {
 	}
 }
 
-// operators returns the operators' client of the store. The commands of this file read or write all
-// runs, and are executed by the process that has the keys. Therefore they need the store and not a
-// server.
-func (c *command) operators(cmd *cobra.Command) (*ops.Client, func(), error) {
-	_, _, cancel, err := c.service(cmd.Context(), true)
-	if err == nil && c.client == nil {
-		err = &admin.InputError{What: "flowctl codec does not work through a server", Fix: "give the store with --store"}
+// onAllRuns completes a command that reads or writes all runs. The process that has the keys executes
+// it. Therefore it needs the store and not a server. do calls show with the number of runs that it has
+// read, and returns the output.
+func (c *command) onAllRuns(cmd *cobra.Command, do func(ctx context.Context, o *ops.Client, show func(runs int)) (fmt.Stringer, error)) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cobra.NoArgs, cobra.NoFileCompletions
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		_, ctx, cancel, err := c.service(cmd.Context(), true)
+		defer cancel()
+		if err == nil && c.client == nil {
+			err = &admin.InputError{What: "flowctl codec does not work through a server", Fix: "give the store with --store"}
+		}
+		if err != nil {
+			return err
+		}
+		show := c.ticker()
+		result, err := do(ctx, ops.New(c.client), func(runs int) { show(fmt.Sprintf("read %d runs", runs), false) })
+		if err != nil {
+			return err
+		}
+		if c.jsonOut() {
+			return c.print(result)
+		}
+		_, err = fmt.Fprint(c.Stdout, result)
+		return err
 	}
-	if err != nil {
-		return nil, cancel, err
-	}
-	return ops.New(c.client), cancel, nil
+	return cmd
 }

@@ -28,6 +28,9 @@ type environment struct {
 	// CodecKeys contains the keys of encrypted payloads, as lines of the form ID BASE64. The first key
 	// encrypts payloads, all keys decrypt them.
 	CodecKeys string `env:"FLOWGEN_CODEC_KEYS" secret:"yes"`
+	// CodecBlobs is the directory of payloads that are kept outside of the store, in the form
+	// file:///DIRECTORY.
+	CodecBlobs string `env:"FLOWGEN_CODEC_BLOBS"`
 	// JournalMost is the maximum number of journal entries. Use the same value in all processes.
 	JournalMost int `env:"FLOWGEN_JOURNAL_MOST" default:"100000"`
 	// JournalFor is the maximum age of journal entries. Use the same value in all processes.

@@ -3,7 +3,9 @@
 package depth
 
 import (
+	"fmt"
 	"os"
+	"sync"
 	"testing"
 )
 
@@ -35,4 +37,21 @@ func Sample[T any](cases []T, n int) []T {
 		sample = append(sample, cases[i])
 	}
 	return sample
+}
+
+// EachEvent executes a subtest for each event of a log with the numbers first to last, or for every
+// n-th one in make test. A subtest usually kills a process after the event. Four subtests are executed
+// at once, because the processes wait most of the time.
+func EachEvent(t *testing.T, first, last, n int, test func(t *testing.T, event int)) {
+	t.Helper()
+	var all sync.WaitGroup
+	defer all.Wait()
+	slots := make(chan struct{}, 4)
+	for event := first; event <= last; event += Stride(n) {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			t.Run(fmt.Sprintf("event %d", event), func(t *testing.T) { test(t, event) })
+		})
+	}
 }

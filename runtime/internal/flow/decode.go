@@ -158,10 +158,13 @@ func ValidJSON(data []byte) error {
 // unmarshal is like [json.Unmarshal]. It neither changes data nor passes it to methods of user code,
 // which could change or keep it. For most types it reuses the memory of an earlier decoder.
 func unmarshal(data []byte, into any) error {
-	if lenient.decode(data, into) {
+	switch t := reflect.TypeOf(into); {
+	case lenient.decode(data, into):
 		return nil
+	case t == nil || t.Kind() != reflect.Pointer || !plain(t.Elem()):
+		data = slices.Clone(data)
 	}
-	return json.Unmarshal(slices.Clone(data), into)
+	return json.Unmarshal(data, into)
 }
 
 // lenient and strict keep decoders. The strict ones refuse fields that the type does not have.

@@ -14,6 +14,8 @@ type Invoker interface {
 	// Prepare ends the registration and returns what the registry contains. Invoke must not be called
 	// before.
 	Prepare() (Prepared, error)
+	// Fingerprint identifies the code and the keys, which may change while the process runs.
+	Fingerprint() string
 	// Declare creates or updates the schedules that directives declare, writes the catalogue, and
 	// registers the build. It makes one attempt. A process should repeat it every ten minutes.
 	Declare(ctx context.Context) error
@@ -29,10 +31,9 @@ type Invoker interface {
 
 // Prepared describes the code that a worker can execute.
 type Prepared struct {
-	Routes      []store.Route
-	Fingerprint string
-	Build       string
-	Steps       []*StepSpec // steps of users that the worker executes, sorted by name
+	Routes []store.Route
+	Build  string
+	Steps  []*StepSpec // steps of users that the worker executes, sorted by name
 }
 
 // Invocation is a request to execute one run.

@@ -193,7 +193,7 @@ func (w *World) WorkOn(st store.Store, cfg worker.Config, bindings ...Binding) *
 	w.T.Helper()
 	other := *w
 	other.ledger = w.ledger.another()
-	other.Client = workflow.NewClient(&Between{Store: st, ledger: other.ledger}, workflow.ClientConfig{Logger: w.logger(slog.LevelInfo, other.ledger), Codec: testCodec(nil)})
+	other.Client = workflow.NewClient(&Between{Store: st, ledger: other.ledger}, workflow.ClientConfig{Logger: w.logger(slog.LevelInfo, other.ledger), Codec: w.codec})
 	w.T.Cleanup(func() { _ = other.Client.Close() })
 	r := other.Work(cfg, bindings...)
 	r.Client = other.Client

@@ -184,9 +184,19 @@ func (b *book) deliver(e event.Event, id event.ItemID, scope store.Scope) bool {
 	return true
 }
 
+// forget forgets an item that was consumed, as a store does after a day. It reports whether the item
+// may be sent again.
+func (b *book) forget(id event.ItemID) bool {
+	if slices.ContainsFunc(b.inbox, func(i store.Item) bool { return i.ID == id }) {
+		return false
+	}
+	b.accepted = slices.DeleteFunc(b.accepted, func(known event.ItemID) bool { return known == id })
+	return true
+}
+
 // load reads the run.
 func (b *book) load(inboxOnly bool) store.Loaded {
-	l := store.Loaded{Inbox: slices.Clone(b.inbox)}
+	l := store.Loaded{Record: store.Record{N: uint64(len(b.frames))}, Inbox: slices.Clone(b.inbox)}
 	if !inboxOnly {
 		l.Frames = slices.Clone(b.frames)
 	}

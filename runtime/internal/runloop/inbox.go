@@ -2,6 +2,7 @@ package runloop
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,12 +23,12 @@ type inbox struct {
 	readErr   error     // why the inbox cannot be read; nil if it can
 	caughtUp  bool      // whether all items accepted before the claim were applied
 
-	taken     []event.ItemID            // items that were applied, but are not confirmed as removed from the inbox
-	takenSize extent                    // the part of taken that has produced events
-	refusals  []store.Publication       // refusals of asks, not published yet
-	covered   covered                   // the part of taken and refusals that the draft covers
-	recent    map[event.ItemID]struct{} // items that were applied since the last read of the inbox began, or are not confirmed
-	logged    map[event.ItemID]bool     // items that are in the log; used while the inbox of a freshly read run is applied
+	taken     []event.ItemID          // items that were applied, but are not confirmed as removed from the inbox
+	takenSize extent                  // the part of taken that has produced events
+	refusals  []store.Publication     // refusals of asks, not published yet
+	covered   covered                 // the part of taken and refusals that the draft covers
+	recent    map[event.ItemID]uint64 // items of taken at the begin of the last read, with the number of the frame that consumes them, or 0
+	logged    map[event.ItemID]bool   // items that are in the log; used while the inbox of a freshly read run is applied
 
 	late       []event.ItemID // items that arrived after the code had ended
 	lateWrites []event.Event  // the stream operations of steps in late
@@ -72,10 +73,33 @@ func (s *State) savedItems(c *Commit, more bool) {
 // all applied items that the read may return again.
 func (s *State) reread() {
 	s.mustRead, s.reading, s.readBegan = false, true, s.moment.Now
-	s.recent = make(map[event.ItemID]struct{}, len(s.taken))
+	s.recent = make(map[event.ItemID]uint64, len(s.taken))
 	for _, id := range s.taken {
-		s.recent[id] = struct{}{}
+		s.recent[id] = 0
 	}
+	if s.inflight != nil {
+		s.consumes(s.inflight)
+	}
+}
+
+// consumes records which items of recent a commit consumes. If the commit has no frame, no read
+// shows whether it was carried out.
+func (s *State) consumes(c *Commit) {
+	for i, id := range s.taken {
+		if _, known := s.recent[id]; !known {
+			continue
+		}
+		if s.recent[id] = 0; i < c.took && c.Req.Frame != nil {
+			s.recent[id] = s.n + 1
+		}
+	}
+}
+
+// forgetConsumed removes from recent the items that the first n frames of the log consume. A read of
+// a log with n frames has not returned them. An item with such an ID was sent again after the store
+// had forgotten it, and is a new item.
+func (s *State) forgetConsumed(n uint64) {
+	maps.DeleteFunc(s.recent, func(_ event.ItemID, frame uint64) bool { return frame > 0 && frame <= n })
 }
 
 // These constants bound the items that were applied but are not confirmed as removed from the

@@ -153,6 +153,7 @@ func (s *State) commitNext() {
 
 func (s *State) send(c *Commit) {
 	s.inflight = c
+	s.consumes(c)
 	s.act(Action{Op: Send, Claim: s.claim, Commit: c})
 }
 

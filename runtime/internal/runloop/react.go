@@ -200,6 +200,7 @@ func (s *State) onLoaded(l *Load) {
 	case l.Inbox:
 		s.reading = false
 		if s.phase == phaseLive {
+			s.forgetConsumed(l.Got.Record.N)
 			s.block(s.takeItems(l.Got.Inbox))
 		}
 	case s.phase == phaseLoading:

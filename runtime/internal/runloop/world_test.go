@@ -376,8 +376,11 @@ func (w *world) advance(d time.Duration) {
 	}
 }
 
-// deliver sends the run a message or an answer.
+// deliver sends the run a message or an answer, or a command before it.
 func (w *world) deliver() {
+	if !w.calm && w.chance(4) {
+		w.sendAgain()
+	}
 	events, ids := w.book.answers()
 	if e, id, ok := w.book.message(); ok && (len(ids) == 0 || w.chance(2)) {
 		events, ids = []event.Event{e}, []event.ItemID{id}
@@ -510,6 +513,15 @@ func (w *world) command(t event.Type, kind byte) {
 	if id := event.ItemID(fmt.Sprintf("%c%d", kind, w.names)); w.book.deliver(e, id, store.ScopeChain) {
 		w.tracef("store: item %s: %s", id, t)
 		w.book.canceled = w.book.canceled || t == event.CancelRequested
+		w.announce()
+	}
+}
+
+// sendAgain sends the run a command without an effect, under the ID of an earlier one.
+func (w *world) sendAgain() {
+	const id = "r"
+	if w.book.forget(id) && w.book.deliver(event.Event{Type: event.RunReleased}, id, store.ScopeChain) {
+		w.tracef("store: item %s again", id)
 		w.announce()
 	}
 }

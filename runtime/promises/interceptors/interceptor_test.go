@@ -265,7 +265,7 @@ func TestOPS8_AnInterceptorThatWrapsNothingIsRefused(t *testing.T) {
 	})
 	c := workflow.NewClient(st, workflow.ClientConfig{})
 	defer func() { _ = c.Close() }()
-	refused("Interceptors[0] is a interceptors_test.clientFunc", func() {
+	refused(`Interceptors[0] "interceptors_test.clientFunc" is neither`, func() {
 		worker.New(c, worker.Config{Interceptors: []workflow.Interceptor{clientFunc(nil)}})
 	})
 }

@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -56,6 +58,34 @@ func passing() []flowtest.Binding {
 	}
 }
 
+// counted is a blob store in files that counts the calls.
+type counted struct {
+	*codec.FileBlobs
+	puts, gets atomic.Int64
+}
+
+func newCounted(t *testing.T) *counted {
+	t.Helper()
+	blobs, err := codec.NewFileBlobs(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { blobs.Close() })
+	return &counted{FileBlobs: blobs}
+}
+
+func (c *counted) Put(ctx context.Context, name string, data []byte) error {
+	c.puts.Add(1)
+	return c.FileBlobs.Put(ctx, name, data)
+}
+
+func (c *counted) Get(ctx context.Context, name string) ([]byte, error) {
+	c.gets.Add(1)
+	return c.FileBlobs.Get(ctx, name)
+}
+
+func (c *counted) counts() (puts, gets int64) { return c.puts.Load(), c.gets.Load() }
+
 // raw returns the log of a run as the store keeps it.
 func raw(t *testing.T, w *flowtest.World, run event.RunID) store.Loaded {
 	t.Helper()
@@ -70,7 +100,7 @@ func raw(t *testing.T, w *flowtest.World, run event.RunID) store.Loaded {
 // blob store, and that neither the log nor its bounds depend on the size of payloads.
 func TestOPS11_LargeResultsLeaveTheLogSmall(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		blobs := flowtest.NewBlobs(store.SystemClock)
+		blobs := newCounted(t)
 		w.Offload(blobs, 0)
 		w.Work(worker.Config{MaxLogBytes: 20 << 10}, passing()...)
 		begun := time.Now()
@@ -91,6 +121,10 @@ func TestOPS11_LargeResultsLeaveTheLogSmall(t *testing.T) {
 		kept, err := blobs.List(w.Ctx, string(run.ID())+"/", "", 100)
 		if err != nil || len(kept) != 12 || !strings.HasPrefix(kept[0].Name, string(run.ID())) {
 			t.Errorf("blobs %v, %v: want the input, ten results and the result of the run", kept, err)
+		}
+		// The worker reads the input, and the client at most the last frames, which it reads together.
+		if puts, gets := blobs.counts(); puts != 12 || gets > 1+5 {
+			t.Errorf("%d blobs were stored and %d were read, want 12 and at most 6", puts, gets)
 		}
 		var mem runtime.MemStats
 		runtime.ReadMemStats(&mem)

@@ -47,7 +47,7 @@ func TestOPS10_PinnedRunsBeginInTheOrderOfOtherRuns(t *testing.T) {
 				Routes: []store.Route{{Queue: event.PinnedQueue(workflow.DefaultQueue, build), Workflow: d.Name()}},
 			}))
 			var runs []*workflow.Run[int]
-			client := workflow.NewClient(w.Store, workflow.ClientConfig{})
+			client := flowtest.NewClient(w.Store, workflow.ClientConfig{})
 			for n, j := range []job{{Tenant: "x"}, {Tenant: "x"}, {Tenant: "x"}, {Tenant: "y"}, {Priority: 5, Tenant: "x"}, {Priority: -5, Tenant: "y"}, {Tenant: "y"}, {Priority: 5, Tenant: "y"}} {
 				j.N = n
 				run, err := d.Start(w.Ctx, client, j)

@@ -3,19 +3,15 @@
 package pins_test
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
-	"github.com/flowgen/flowgen/internal/testutil/usermodule"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -25,58 +21,8 @@ import (
 // withoutPins is the last commit before runs could be pinned.
 const withoutPins = "454d68b67da4037a90874e6f6c65872e5367391f"
 
-// earlierRelease builds testdata/release with the packages of a commit. It skips the test if this
-// module has no history, because it was not cloned.
-func earlierRelease(t *testing.T, commit string) (program string) {
-	t.Helper()
-	root := usermodule.Root(t)
-	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
-		t.Skip("the module is no clone of its repository: ", err)
-	}
-	dir := usermodule.Directory(t)
-	execute := func(in, name string, args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir, cmd.Env = in, append(os.Environ(), "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s %v: %v (a shallow clone gets its history by git fetch --unshallow)\n%s", name, args, err, out)
-		}
-	}
-	tree := filepath.Join(t.TempDir(), "tree.tar")
-	execute(root, "git", "archive", "-o", tree, commit, "go.mod", "go.sum", "runtime", "memstore", "sqlitestore", "redisstore", "internal")
-	execute(dir, "tar", "-xf", tree)
-	text, err := os.ReadFile(filepath.Join("testdata", "release", "main.go"))
-	flowtest.Order(t, err)
-	usermodule.Write(t, dir, "release/main.go", string(text))
-	program = filepath.Join(t.TempDir(), "release")
-	execute(dir, "go", "build", "-buildvcs=false", "-o", program, "./release")
-	return program
-}
-
-// working starts a worker process of the program on the store with the given URL, and waits until
-// its session is live.
-func working(w *flowtest.World, program, url string) (stop func()) {
-	w.T.Helper()
-	cmd := exec.CommandContext(w.Ctx, program, url)
-	var logs strings.Builder
-	cmd.Stderr = &logs
-	flowtest.Order(w.T, cmd.Start())
-	teller, _ := store.As[store.FleetTeller](w.Store)
-	w.Eventually("the process works", func() bool {
-		fleet, err := teller.Fleet(w.Ctx)
-		flowtest.Order(w.T, err)
-		return slices.ContainsFunc(fleet.Sessions, func(s store.FleetSession) bool { return s.Worker == "old" && len(s.Routes) > 0 })
-	})
-	return func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			w.T.Errorf("%v\n%s", err, logs.String())
-		}
-	}
-}
-
 func TestOPS10_AWorkerOfAReleaseWithoutPinsLeavesPinnedRuns(t *testing.T) {
-	program := earlierRelease(t, withoutPins)
+	program := flowtest.EarlierRelease(t, withoutPins)
 	for name, open := range map[string]func(t *testing.T) (url string){
 		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "runs.db") },
 		"redis":  func(t *testing.T) string { return redistest.Start(t).URL() },
@@ -85,7 +31,7 @@ func TestOPS10_AWorkerOfAReleaseWithoutPinsLeavesPinnedRuns(t *testing.T) {
 			url := open(t)
 			st, err := store.Open(t.Context(), url)
 			flowtest.Order(t, err)
-			besideEarlierRelease(flowtest.NewWorld(t, st, workflow.ClientConfig{}), program, url)
+			besideEarlierRelease(flowtest.NewWorld(t, st, workflow.ClientConfig{}).With(nil), program, url)
 		})
 	}
 }
@@ -100,7 +46,7 @@ func besideEarlierRelease(w *flowtest.World, program, url string) {
 	serving(w, fitting, "a")
 	pinned := started(w, a, fitting, 3)
 	a.Stop()
-	stop := working(w, program, url)
+	stop := w.Outside(program, url)
 	advance(w, pinned)
 	abandoned(w, pinned[0].ID())
 	w.Eventually("the run of the dead worker is ready again", func() bool {

@@ -111,8 +111,15 @@ func (l *Locks) mode() fs.FileMode {
 	return info.Mode().Perm()
 }
 
-// Ended reports whether the process with the identity has provably ended.
+// Ended reports whether the process with the identity has provably ended. It opens no file for the
+// identity of this store.
 func (l *Locks) Ended(identity string) bool {
+	l.mu.Lock()
+	own := l.id
+	l.mu.Unlock()
+	if identity == own {
+		return false
+	}
 	f := l.seize(identity)
 	if f == nil {
 		return false

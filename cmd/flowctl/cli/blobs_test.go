@@ -1,0 +1,105 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowgen/flowgen/runtime/codec"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
+)
+
+// large is a shop whose workers keep large payloads in blobs.
+type large struct {
+	*shop
+	keys, dir string // file of keys, and directory of the blobs
+	blobs     *codec.FileBlobs
+	run       string // a run with three such payloads
+	label     string // its result
+}
+
+// openLarge returns a large shop in a SQLite file.
+func openLarge(t *testing.T) *large {
+	t.Helper()
+	key, err := codec.NewKey("k1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &large{keys: filepath.Join(t.TempDir(), "keys"), dir: t.TempDir()}
+	if err := os.WriteFile(l.keys, []byte(key.Text()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l.blobs, err = codec.NewFileBlobs(l.dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.blobs.Close() })
+	sealing, err := codec.New(codec.Config{Keys: codec.Keys(key), Blobs: l.blobs, OffloadAbove: 1000, CompressAbove: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.shop = &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "large.db"), codec: sealing}
+	l.work(func(ctx context.Context, c *workflow.Client) {
+		run, err := orders.Start(ctx, c, strings.Repeat("large ", 500), workflow.WithID("order-large"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.label, err = run.Result(ctx); err != nil {
+			t.Fatal(err)
+		}
+		l.run = string(run.ID())
+	})
+	if n := len(l.names()); n < 3 {
+		t.Fatalf("the run has %d blobs, want one for the input, one for the result of the step, and one for its result", n)
+	}
+	return l
+}
+
+// names returns the names of all blobs.
+func (l *large) names() (names []string) {
+	l.t.Helper()
+	page, err := l.blobs.List(l.t.Context(), "", "", 1000)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, b := range page {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+// env sets the keys and the blob store of flowctl. An empty value unsets a variable.
+func (l *large) env(keys, blobs string) {
+	l.t.Setenv("FLOWGEN_CODEC_KEYS_FILE", keys)
+	if blobs != "" {
+		blobs = "file://" + filepath.ToSlash(blobs)
+	}
+	l.t.Setenv("FLOWGEN_CODEC_BLOBS", blobs)
+}
+
+// TestOPS11_FlowctlReadsPayloadsInABlobStore proves that flowctl reads and copies offloaded payloads
+// from the blob store that it was given, and otherwise names the blob and the variable.
+func TestOPS11_FlowctlReadsPayloadsInABlobStore(t *testing.T) {
+	l := openLarge(t)
+	l.env(l.keys, l.dir)
+	l.wants(0, []string{l.label}, nil, "show", l.run)
+	l.wants(0, []string{"done"}, nil, "restart", l.run)
+
+	l.env(l.keys, "")
+	l.wants(0, []string{"sealed, key k1"}, nil, "show", l.run)
+	l.wants(1, nil, []string{"blob " + l.run + "/", "FLOWGEN_CODEC_BLOBS"}, "restart", l.run)
+
+	l.env(l.keys, l.dir+"2")
+	l.wants(2, nil, []string{"FLOWGEN_CODEC_BLOBS", "no such file", "existing directory"}, "show", l.run)
+	t.Setenv("FLOWGEN_CODEC_BLOBS", "s3://bucket")
+	l.wants(2, nil, []string{"FLOWGEN_CODEC_BLOBS", "--server"}, "show", l.run)
+
+	l.env(l.keys, l.dir)
+	gone := l.names()[0]
+	if err := l.blobs.Delete(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	l.wants(1, nil, []string{gone, store.ErrBlobNotFound.Error()}, "restart", l.run)
+}
