@@ -45,6 +45,7 @@ type Hook struct {
 	Attempt     int               `json:"attempt,omitempty"`   // attempt of the step that opened the hook; 0 if the workflow opened it
 	Due         time.Time         `json:"due,omitzero"`        // time at which that attempt times out
 	ID          string            `json:"id,omitempty"`        // in lists only: ID of the entity, which is the hook or the step that opened it
+	Event       uint64            `json:"event,omitempty"`     // in lists only: number of the event that opened the hook
 	Opened      time.Time         `json:"opened,omitzero"`     // time at which the hook was opened; in lists only
 	Tags        map[string]string `json:"tags,omitempty"`      // tags of the run; only in lists across runs
 }
@@ -149,7 +150,7 @@ func hooksOfRuns(ctx context.Context, f HookFilter, runs func(context.Context, F
 func hookOf(i *workflow.HookInfo) Hook {
 	return Hook{
 		Name: i.Hook, Token: i.Token, Run: string(i.Run), Closed: i.Closed, Title: i.Meta.Title, Description: i.Meta.Description, Form: i.Meta.Form,
-		Answerers: i.Meta.Answerers, Labels: i.Meta.Labels, RespondMs: i.Respond.Milliseconds(), Request: i.Request, Attempt: i.Attempt, Due: utc(i.Due), ID: i.ID, Opened: utc(i.OpenedAt),
+		Answerers: i.Meta.Answerers, Labels: i.Meta.Labels, RespondMs: i.Respond.Milliseconds(), Request: i.Request, Attempt: i.Attempt, Due: utc(i.Due), ID: i.ID, Event: i.Event, Opened: utc(i.OpenedAt),
 	}
 }
 
@@ -200,6 +201,9 @@ func (s *Service) resumeHook(ctx context.Context, token string, m Message) (Sent
 			return Sent{}, err
 		}
 	}
+	if isSealed(m.Payload) {
+		return Sent{}, sealedInput("payload")
+	}
 	if !json.Valid(m.Payload) {
 		return Sent{}, &InputError{What: "the payload is not JSON", Fix: `give JSON as the type of the hook has it, such as true or {"approved":true}`}
 	}
@@ -241,6 +245,7 @@ type Inbox struct {
 // InboxItem is an item that was sent to a run. It is a message, a request to cancel, or the result
 // of a child.
 type InboxItem struct {
+	ID      string   `json:"id"`
 	Type    string   `json:"type"`           // type of the event that records its receipt, such as message_received
 	Name    string   `json:"name,omitempty"` // for example, the name of a topic or an ask
 	Key     string   `json:"key,omitempty"`  // key of the operation that it answers
@@ -281,7 +286,7 @@ func (s *Service) inbox(ctx context.Context, ref string) (Inbox, error) {
 	got.Total = len(all)
 	for i := range all[:min(len(all), maxInbox)] {
 		e := eventOf(&all[i])
-		got.Items = append(got.Items, InboxItem{Type: e.Type, Name: e.Name, Key: e.Key, Payload: e.Payload, Failure: e.Failure, Reason: e.Reason, By: e.By})
+		got.Items = append(got.Items, InboxItem{ID: string(all[i].Item), Type: e.Type, Name: e.Name, Key: e.Key, Payload: e.Payload, Failure: e.Failure, Reason: e.Reason, By: e.By})
 	}
 	return got, nil
 }

@@ -145,6 +145,8 @@ func problemOfBytes(err error) *Problem {
 		return NewProblem(CodeRefused, err.Error(), format.Fix())
 	case isFormat, errors.As(err, new(*event.VersionError)):
 		p = NewProblem(CodeNewer, err.Error(), newerFix)
+	case errors.As(err, new(*event.SealedError)):
+		return NewProblem(CodeRefused, err.Error(), "use a program that has the key of the data")
 	case isDamage:
 		p = NewProblem(CodeDamaged, damage.Error(), damageFix)
 	default:

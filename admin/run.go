@@ -58,6 +58,7 @@ type Run struct {
 	FailedStep   *FailedStep       `json:"failedStep,omitempty"`   // the step whose error made the run fail
 	Below        *Below            `json:"below,omitempty"`        // nil if there are no such runs or the store cannot count them
 	RerunOf      string            `json:"rerunOf,omitempty"`      // the run that this run repeats
+	Chain        string            `json:"chain,omitempty"`        // the first of the runs that continue each other, up to this one
 	Depth        int               `json:"depth,omitempty"`        // distance from the root
 	Blocked      string            `json:"blocked,omitempty"`      // reason why it is blocked, and how to continue it
 	// Mismatch is the position at which the code does not match the log of a blocked run. It is nil
@@ -224,7 +225,7 @@ type Counted struct {
 func runOf(i *workflow.RunInfo) Run {
 	r := Run{
 		ID: string(i.ID), WorkflowID: i.WorkflowID, Workflow: i.Workflow, Queue: i.Queue, Pin: i.Pin, Status: string(i.Status), Tags: i.Tags,
-		Paused: i.Paused, Recoveries: i.Recoveries, Worker: i.Worker, RerunOf: string(i.RerunOf), Depth: i.Depth,
+		Paused: i.Paused, Recoveries: i.Recoveries, Worker: i.Worker, RerunOf: string(i.RerunOf), Chain: string(i.Chain), Depth: i.Depth,
 		Parent: string(i.Parent), Root: string(i.Root), CreatedAt: i.CreatedAt.UTC(), EndedAt: utc(i.EndedAt), Due: utc(i.Due), Events: i.Events,
 		Attributes: shownAttributes(i.Attributes), Waits: i.Waits, WaitsSince: utc(i.WaitsSince), Group: i.Group, RetriedAs: string(i.RetriedAs), StartBy: utc(i.StartBy), Blocked: i.Blocked, Unserved: i.Unserved,
 	}
@@ -237,7 +238,7 @@ func runOf(i *workflow.RunInfo) Run {
 		})
 	}
 	for _, s := range i.Retries {
-		r.Retries = append(r.Retries, Retry{Step: s.Step, Key: s.Key, Attempt: s.Attempt, Failed: s.Failed, Code: s.Code, Next: utc(s.Next)})
+		r.Retries = append(r.Retries, Retry{Step: s.Step, Key: s.Key, Attempt: s.Attempt, Failed: event.ShownText(s.Failed), Code: s.Code, Next: utc(s.Next)})
 	}
 	return r
 }

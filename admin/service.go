@@ -189,7 +189,7 @@ func (s *Service) run(ctx context.Context, ref string) (Run, error) {
 	if err := s.readOrders(ctx, &facts); err != nil {
 		return Run{}, err
 	}
-	r.Canceling, r.CancelReason = facts.orders.Canceling, facts.orders.CancelReason
+	r.Canceling, r.CancelReason = facts.orders.Canceling, event.ShownText(facts.orders.CancelReason)
 	if err := s.readMore(ctx, &r, &info); err != nil {
 		return Run{}, err
 	}

@@ -86,6 +86,8 @@ func (s *Start) policy() (workflow.IDPolicy, error) {
 		return p, &InputError{What: "names that begin with flowgen. are the runtime's own", Fix: "give the name of a workflow of yours"}
 	case event.ReservedID(s.ID):
 		return p, &InputError{What: "workflow ids that begin with schedule:, hook:, bulk- or idem: are the runtime's own", Fix: "give another id"}
+	case isSealed(s.Input):
+		return p, sealedInput("input")
 	case len(s.Input) > 0 && !json.Valid(s.Input):
 		return p, &InputError{What: "the input is not JSON", Fix: `give an object of the parameters by their names, such as {"order":"o-17"}`}
 	case s.Policy != "" && !isActive:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -189,5 +190,5 @@ func (s *Service) followStream(ctx context.Context, ref, name string, from uint6
 }
 
 func chunkOf(c *workflow.Chunk[Payload]) Chunk {
-	return Chunk{Index: c.Index, Value: c.Value, Run: string(c.Run), Step: c.Step, Attempt: c.Attempt}
+	return Chunk{Index: c.Index, Value: event.Shown(c.Value), Run: string(c.Run), Step: c.Step, Attempt: c.Attempt}
 }

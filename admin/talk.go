@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -119,10 +120,23 @@ func (m *Message) check(what, name string) error {
 	switch {
 	case name == "":
 		return &InputError{What: "the name of the " + what + " is empty", Fix: "name it as its declaration does"}
+	case isSealed(m.Payload):
+		return sealedInput("payload")
 	case !json.Valid(m.Payload):
 		return &InputError{What: "the payload is not JSON", Fix: `give JSON as the type of the ` + what + ` has it, such as true or {"approved":true}`}
 	}
 	return checkReason("a message to "+name, m.Reason, false)
+}
+
+func isSealed(p Payload) bool {
+	_, sealed := event.SealedData(p)
+	return sealed
+}
+
+// sealedInput is the error for a payload in the form in which sealed payloads are shown. A workflow
+// would receive this form instead of the data.
+func sealedInput(what string) error {
+	return &InputError{What: "the " + what + " is sealed data of another run", Fix: "open them with their key, and give the data themselves"}
 }
 
 func (m *Message) options() []workflow.SendOption {

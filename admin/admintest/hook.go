@@ -79,7 +79,7 @@ func resumesHooks(s *Scene) {
 	}
 	same(s, "the hooks of a run", page.Hooks, open)
 	h := page.Hooks[0]
-	if h.Name != visitors.Name() || h.Run != run || h.Title != "Visit \x1b[31m" || string(h.Form) != `{"type":"object"}` || h.Labels["door"] != "1" || h.Opened.IsZero() || !strings.HasPrefix(h.ID, "hook_") || h.Closed {
+	if h.Name != visitors.Name() || h.Run != run || h.Title != "Visit \x1b[31m" || string(h.Form) != `{"type":"object"}` || h.Labels["door"] != "1" || h.Opened.IsZero() || !strings.HasPrefix(h.ID, "hook_") || h.Event == 0 || h.Closed {
 		s.Errorf("got %+v", h)
 	}
 	if r := page.Hooks[1]; r.Token != "requests/of/resumes-hooks" || !r.Request || r.RespondMs != 1000 {
@@ -89,7 +89,7 @@ func resumesHooks(s *Scene) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	h.ID, h.Opened = "", time.Time{} // only lists contain these fields
+	h.ID, h.Event, h.Opened = "", 0, time.Time{} // only lists contain these fields
 	same(s, "one hook", one, h)
 	for _, m := range []admin.Message{{Payload: admin.Payload(`{"name":"ada"}`), Key: "k"}, {Payload: admin.Payload(`{"name":"bob"}`), Key: "k"}, {Payload: admin.Payload(`{"name":"eve"}`)}} {
 		if got, err := s.Service.ResumeHook(s.ctx(), h.Token, m); err != nil || got.Run != run {

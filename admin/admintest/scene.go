@@ -180,7 +180,26 @@ type Scene struct {
 // service under test; its argument is the service with direct access to the store.
 func NewScene(t testing.TB, st store.Store, over func(t testing.TB, direct *admin.Service) Service) *Scene {
 	t.Helper()
-	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	return newScene(t, st, nil, over)
+}
+
+// NewSealedScene returns a scene whose client and worker seal user data with a codec, and a service
+// without a codec on the same store.
+func NewSealedScene(t testing.TB, st store.Store, codec store.Codec) (sealed *Scene, without *admin.Service) {
+	t.Helper()
+	s := newScene(t, st, codec, func(_ testing.TB, direct *admin.Service) Service { return direct })
+	bare := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() {
+		if err := bare.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, admin.New(bare)
+}
+
+func newScene(t testing.TB, st store.Store, codec store.Codec, over func(t testing.TB, direct *admin.Service) Service) *Scene {
+	t.Helper()
+	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.DiscardHandler), Codec: codec})
 	w := worker.New(client, worker.Config{})
 	label.Bind(w, func(ctx context.Context, what string) (string, error) {
 		switch what {

@@ -8,10 +8,14 @@ import (
 	"embed"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"mime"
+	"net"
 	"net/http"
+	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +46,11 @@ type Config struct {
 	Store string
 	// Flags are added to the flowctl commands on the pages. An example is --store sqlite:orders.db.
 	Flags string
+	// CodecURL is the URL under which a codec.Handler opens sealed payloads for browsers, such as
+	// https://codec.example.com. Scripts send it the sealed payloads of a page and show the answers,
+	// so that this handler needs no keys. It must be https, or http on a loopback address; see
+	// [CheckCodecURL]. If it is empty, pages show sealed payloads by their key and size.
+	CodecURL string
 	// MaxBody is the maximum size of the body of a request in bytes; 0 means
 	// workflow.DefaultMaxPayload plus 64 KiB.
 	MaxBody int64
@@ -72,22 +81,27 @@ type Handler struct {
 	once    *once
 	live    *live
 	changes *rate.Limiter
+	policy  string
 
 	identifier httpauth.Identifier // nil if authentication is disabled
 }
 
-// New returns a handler for a service.
+// New returns a handler for a service. It panics if the CodecURL of the configuration is invalid.
 func New(s *admin.Service, cfg Config) *Handler {
 	return Over(func(p admin.Principal) Service { return s.As(p) }, cfg)
 }
 
 // Over returns a handler that gets the service for each reader from the given function. The service
-// may be a client of a server that checks the rights itself.
+// may be a client of a server that checks the rights itself. Over panics as New does.
 func Over(service func(admin.Principal) Service, cfg Config) *Handler {
 	cfg.Prefix = path.Join("/", cfg.Prefix)
 	if cfg.Prefix != "/" {
 		cfg.Prefix += "/"
 	}
+	if err := CheckCodecURL(cfg.CodecURL); err != nil {
+		panic("console: " + err.Error())
+	}
+	cfg.CodecURL = strings.TrimSuffix(cfg.CodecURL, "/")
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, workflow.DefaultMaxPayload+64<<10)
 	cfg.Memory = cmp.Or(cfg.Memory, 64<<20)
 	cfg.Recheck = cmp.Or(cfg.Recheck, 5*time.Second)
@@ -96,6 +110,7 @@ func Over(service func(admin.Principal) Service, cfg Config) *Handler {
 	}
 	h := &Handler{service: service, cfg: cfg, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), assets: theAssets(), logs: newLogs(cfg.Memory), groups: newGroups(), shapes: newShapes(cfg.Now), once: newOnce(cfg.Now)}
 	h.changes = rate.New(cmp.Or(cfg.Mutations, 50), cfg.Now)
+	h.policy = fmt.Sprintf(policy, originOf(cfg.CodecURL))
 	h.identifier = identifier(&h.cfg)
 	h.pages = newTemplates(h)
 	h.live = newLive(h)
@@ -114,15 +129,42 @@ func Over(service func(admin.Principal) Service, cfg Config) *Handler {
 	return h
 }
 
-// policy restricts a page to the resources of this handler, and prevents other pages from showing
-// it in a frame.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// policy restricts a page to the resources of this handler and the origin of the codec endpoint, and
+// prevents other pages from showing it in a frame.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'%s; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// CheckCodecURL returns an error unless the text is empty or a valid Config.CodecURL.
+func CheckCodecURL(text string) error {
+	u, err := url.Parse(text)
+	local := err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
+	switch {
+	case text == "":
+		return nil
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || !host.MatchString(u.Host) || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("the URL %q of the codec endpoint is invalid: write it as https://codec.example.com", text)
+	case u.Scheme == "http" && !local:
+		return fmt.Errorf("the URL %q of the codec endpoint would send tokens and payloads without encryption: use https", text)
+	}
+	return nil
+}
+
+// host matches hosts, with an optional port. It excludes characters that have a meaning in a policy.
+var host = regexp.MustCompile(`^[a-zA-Z0-9.-]+(:[0-9]+)?$`)
+
+// originOf returns the origin of the codec endpoint as a source of a policy, after a space.
+func originOf(codec string) string {
+	u, err := url.Parse(codec)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return " " + u.Scheme + "://" + u.Host
+}
 
 // ServeHTTP checks the origin of a request, then its principal, then its path. The first check that
 // fails determines the response.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
-	header.Set("Content-Security-Policy", policy)
+	header.Set("Content-Security-Policy", h.policy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/admin"
+	flowevent "github.com/flowgen/flowgen/runtime/event"
 )
 
 // eventsPerPage is the number of rows on a page of a log. With this number, a page has fewer than
@@ -114,7 +115,7 @@ func detail(now time.Time, e *admin.Event) string {
 	if e.Failure != nil {
 		add(e.Failure.Message)
 	} else {
-		add(string(e.Payload[:min(len(e.Payload), 500)]))
+		add(beginning(e.Payload, 500))
 	}
 	for _, f := range admin.EventFields {
 		if f.Line != nil && f.Name != "name" && f.Name != "key" {
@@ -201,9 +202,13 @@ func payloadFile(q *request, w http.ResponseWriter) error {
 	if n == 0 || len(page.Events) == 0 || len(page.Events[0].Payload) == 0 {
 		return admin.NewProblem(admin.CodeNotFound, "there is no payload", "look at the event")
 	}
+	payload := page.Events[0].Payload
+	if m := markOf(string(payload)); m != nil {
+		payload = flowevent.Shown(m.Data)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fmt.Sprintf("event-%d.json", n)))
-	_, _ = w.Write(page.Events[0].Payload) // an error means that the reader has disconnected
+	_, _ = w.Write(payload) // an error means that the reader has disconnected
 	return nil
 }
 

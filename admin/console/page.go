@@ -30,7 +30,7 @@ type request struct {
 
 func (h *Handler) request(r *http.Request, who admin.Principal) *request {
 	who.Face = admin.FaceConsole
-	return &request{h: h, r: r, who: who, service: h.service(who), now: h.cfg.Now(), query: r.URL.Query()}
+	return &request{h: h, r: r, who: who, service: &placed{Service: h.service(who)}, now: h.cfg.Now(), query: r.URL.Query()}
 }
 
 func (q *request) ctx() context.Context    { return q.r.Context() }

@@ -20,6 +20,8 @@ type payloadView struct {
 	Tree *valueView
 	Text string // beginning of the stored text
 	Cut  bool   // whether the payload is longer than Text
+	// Sealed is the mark of a sealed payload, which has no other fields except its size.
+	Sealed string
 }
 
 // valueView is one JSON value.
@@ -36,6 +38,9 @@ func payloadOf(b []byte) *payloadView {
 	if len(b) == 0 {
 		return nil
 	}
+	if m := markOf(string(b)); m != nil {
+		return &payloadView{Size: int(m.Size), Sealed: string(b)}
+	}
 	p := &payloadView{Size: len(b), Text: cutLines(b)}
 	p.Cut = len(b) > maxText
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -49,6 +54,9 @@ func payloadOf(b []byte) *payloadView {
 }
 
 func cutLines(b []byte) string {
+	if bytes.Contains(b, []byte(markOpens)) {
+		return visible(string(b))
+	}
 	more := ""
 	if len(b) > maxText {
 		b, more = b[:maxText], "…"

@@ -74,6 +74,7 @@ func runPage(name string, body runTab) page {
 		if err != nil {
 			return nil, err
 		}
+		q.locate(&r)
 		v := &runView{Run: r, Tab: name, Took: r.Took(q.now), Why: q.why(&r), Command: q.h.command("show", r.ID)}
 		v.Tabs = []tab{{"timeline", "Timeline", ""}, {"events", "Events", number(r.Events)}, {"data", "Input & result", ""}, {"talk", "Talk", ""}, {"tree", "Tree", ""}, {"audit", "Audit", ""}}
 		v.Hooks = q.hookButtons(&r)

@@ -119,6 +119,8 @@ func lineOfPayload(p *payloadView) string {
 	switch {
 	case p == nil:
 		return ""
+	case p.Sealed != "":
+		return p.Sealed
 	case p.Tree != nil && len(p.Tree.Parts) == 0:
 		return cut(300, p.Tree.Text)
 	}
@@ -143,7 +145,7 @@ func (q *request) stream(run, name string) *streamView {
 		if i == 0 {
 			s.First = c.Index
 		}
-		s.Chunks = append(s.Chunks, chunkView{Index: c.Index, Text: cut(300, string(c.Value[:min(len(c.Value), 4*300)])), Step: c.Step, Attempt: c.Attempt})
+		s.Chunks = append(s.Chunks, chunkView{Index: c.Index, Text: cut(300, beginning(c.Value, 4*300)), Step: c.Step, Attempt: c.Attempt})
 	}
 	return s
 }

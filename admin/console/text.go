@@ -26,8 +26,9 @@ func (t *templates) functions() template.FuncMap {
 		"bounds":       func(p admin.Pool) string { return bounds(&p) },
 		"asset":        func(name string) string { return t.h.cfg.Prefix + "assets/" + t.h.assets.hashed(name) },
 		"link":         func(parts ...string) string { return link(t.h.cfg.Prefix, parts...) },
-		"visible":      visible,
-		"cut":          cut,
+		"visible":      func(s string) any { return t.drawMarks(visible(s)) },
+		"cut":          func(n int, s string) any { return t.drawMarks(cut(n, s)) },
+		"shown":        t.drawMarks,
 		"number":       number[int],
 		"seq":          number[uint64],
 		"took":         took,
@@ -62,6 +63,9 @@ func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.00
 // visible replaces characters that would be invisible or misleading. These are control characters,
 // and marks that change the direction of writing. It keeps line breaks and tabs.
 func visible(s string) string {
+	if strings.Contains(s, markOpens) {
+		return aroundMarks(s, visible)
+	}
 	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
 		return s
 	}
@@ -80,8 +84,11 @@ func hidden(r rune) bool {
 	return !unicode.IsPrint(r) && r != '\n' && r != '\t'
 }
 
-// cut returns the first n characters of a text on one line.
+// cut returns the first n characters of a text on one line. Marks of sealed data do not count.
 func cut(n int, s string) string {
+	if strings.Contains(s, markOpens) {
+		return aroundMarks(s, func(s string) string { return cut(n, s) })
+	}
 	if len(s) > 4*n+4 { // the rest of a long text is not needed
 		s = s[:4*n+4]
 		for len(s) > 0 && !utf8.ValidString(s[max(0, len(s)-utf8.UTFMax):]) && !utf8.RuneStart(s[len(s)-1]) {

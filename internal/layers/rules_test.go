@@ -121,7 +121,7 @@ var rules = []rule{
 	{packages: "admin/jwtauth/recipe", module: []string{"admin", "admin/api", "admin/console", "admin/httpauth", "admin/jwtauth", "memstore", "runtime/workflow"}, external: []string{"github.com/go-jose/go-jose/v4"}, required: true},
 	{packages: "admin/hooks", module: []string{"admin", "admin/internal/body", "admin/internal/rate", "runtime/workflow"}, external: none, required: true},
 	{packages: "admin/api", module: []string{"admin", "admin/httpauth", "admin/internal/body", "admin/internal/loopback", "admin/internal/rate", "admin/internal/route", "runtime/workflow"}, external: none, required: true},
-	{packages: "admin/console", module: []string{"admin", "admin/httpauth", "admin/internal/body", "admin/internal/loopback", "admin/internal/rate", "internal/recent", "runtime/workflow"}, external: none, required: true},
+	{packages: "admin/console", module: []string{"admin", "admin/httpauth", "admin/internal/body", "admin/internal/loopback", "admin/internal/rate", "internal/recent", "runtime/event", "runtime/ops", "runtime/store", "runtime/workflow"}, external: none, required: true},
 	{packages: "admin/remote", module: []string{"admin", "admin/internal/loopback", "admin/internal/route"}, external: none, required: true},
 	{packages: "admin/internal/body", module: []string{"admin"}, external: none, required: true},
 	{packages: "admin/internal/rate", module: none, external: none, required: true},

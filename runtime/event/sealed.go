@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -129,6 +130,18 @@ func Shown(data json.RawMessage) json.RawMessage {
 	}
 	b, _ := json.Marshal(map[string]ShownSealed{sealedField: shown}) // encoding strings and numbers cannot fail
 	return b
+}
+
+// SealedData returns the sealed data in JSON that Shown has made.
+func SealedData(shown json.RawMessage) (data []byte, ok bool) {
+	if !bytes.Contains(shown[:min(len(shown), 64)], []byte(`"`+sealedField+`"`)) { // most payloads are not decoded
+		return nil, false
+	}
+	var is map[string]*ShownSealed
+	if json.Unmarshal(shown, &is) != nil || len(is) != 1 || is[sealedField] == nil {
+		return nil, false
+	}
+	return is[sealedField].Data, IsSealed(is[sealedField].Data)
 }
 
 // ShownText returns text that can be shown: the text itself if it is not sealed, and otherwise

@@ -80,14 +80,21 @@ func (c *Client) readStream(ctx context.Context, want store.ReadStream) (page st
 
 // StreamPage is a part of a stream, with the state of the stream.
 type StreamPage struct {
-	Run    workflow.RunID
-	Chunks []workflow.Chunk[json.RawMessage] // in order and without gaps; values are in their stored form
+	Run workflow.RunID
+	// Chunks are in order and without gaps. Values are in their stored form. The value of a chunk
+	// that the client cannot open is the sealed chunk, which contains the origin of the value too.
+	Chunks []workflow.Chunk[json.RawMessage]
 	// First is the index of the first chunk that is kept. It is 0 if no chunk is kept. Last is the
 	// index of the last chunk written, even if that chunk is not kept.
 	First, Last uint64
 	// Ended reports that no chunk will follow, because the stream was closed or the last run of the
 	// chain has ended.
 	Ended bool
+}
+
+// StreamPlace is the place of the sealed chunks of a stream.
+func StreamPlace(chain workflow.RunID, name string) store.Place {
+	return store.ChunkPlace(chain, effects.UserStream(name))
 }
 
 // StreamPage returns up to limit chunks of a stream of a run. It begins with the first kept chunk
@@ -117,6 +124,10 @@ func (c *Client) streamPage(ctx context.Context, run workflow.RunID, name string
 	}
 	got := StreamPage{Run: run, First: page.First, Last: page.Last, Ended: page.Closed || page.Ended}
 	for i := range page.Chunks {
+		if event.IsSealed(page.Chunks[i].Body) {
+			got.Chunks = append(got.Chunks, workflow.Chunk[json.RawMessage]{Index: page.Chunks[i].Index, Value: page.Chunks[i].Body})
+			continue
+		}
 		chunk, err := effects.DecodeChunk(page.Chunks[i].Body)
 		if err != nil {
 			return StreamPage{}, fmt.Errorf("chunk %d: %w", page.Chunks[i].Index, err)

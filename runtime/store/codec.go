@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/flowgen/flowgen/runtime/event"
 )
 
 // Codec converts user data to the form in which a store keeps them, and back. It may encrypt and
@@ -30,6 +32,15 @@ type Place struct {
 	// chain. It is nil if the data must be kept in the store. The prefix is not authenticated.
 	Blobs func(ctx context.Context) (string, error)
 }
+
+// ChunkPlace is the place of the chunks of a stream, which has the name under which the store keeps
+// it.
+func ChunkPlace(chain event.RunID, stream string) Place {
+	return Place{Owner: string(chain), Field: "stream/" + stream}
+}
+
+// ReasonPlace is the place of the reason in the journal entry with a key.
+func ReasonPlace(key string) Place { return Place{Owner: JournalSpace, Field: key + "/w"} }
 
 // Offloader is a Codec that can keep large data in a BlobStore.
 type Offloader interface {

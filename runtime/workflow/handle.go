@@ -95,6 +95,9 @@ type RunInfo struct {
 	// RerunOf is the run that this run reruns, see [Handle.Retry]. It is empty if there is none. It
 	// is only set by [Handle.Info].
 	RerunOf RunID
+	// Chain is the first of the runs that continue each other with ContinueAsNew. It is the run
+	// itself if the run continues no other run. It is only set by [Handle.Info].
+	Chain RunID
 	// Debug reports that the run was started with [WithDebug]. It is only set by [Handle.Info].
 	Debug bool
 	// Recoveries is the number of times that the run was recovered from a lost worker since its
@@ -202,7 +205,7 @@ func (c *client) info(ctx context.Context, id RunID) (RunInfo, error) {
 		return RunInfo{}, err
 	}
 	info := infoOf(&l.Record)
-	info.Worker = workerOf(l.Record.Owner)
+	info.Worker, info.Chain = workerOf(l.Record.Owner), l.Record.Chain
 	if info.Status == StatusBlocked {
 		if info.Blocked, info.Mismatch, err = c.whyBlocked(ctx, id); err != nil {
 			return info, err

@@ -288,7 +288,7 @@ func (l *followedLog) openHooks(run RunID) (all []HookInfo, remote []RunID, err 
 		if e == nil || asked[holdKey(o.Key)] {
 			continue
 		}
-		info := HookInfo{Hook: e.Name, Token: e.Token, Run: run, ID: e.Correlation(run), Key: o.Key, OpenedAt: e.Time, Attempt: e.Attempt, Due: e.Due}
+		info := HookInfo{Hook: e.Name, Token: e.Token, Run: run, ID: e.Correlation(run), Key: o.Key, Event: e.Seq, OpenedAt: e.Time, Attempt: e.Attempt, Due: e.Due}
 		if err := info.describe(e.Meta); err != nil {
 			return all, nil, err
 		}
@@ -375,10 +375,11 @@ type HookInfo struct {
 	Attempt int
 	Due     time.Time
 	// ID is the ID of the hook, or of the step that opened it. Key is the key of the operation that
-	// opened the hook, and OpenedAt the time of that operation. They are set only by
-	// [Handle.Hooks].
+	// opened the hook, Event the number of its event, and OpenedAt the time of that event. They are
+	// set only by [Handle.Hooks].
 	ID       string
 	Key      string
+	Event    uint64
 	OpenedAt time.Time
 }
 
@@ -400,8 +401,13 @@ func (c *Client) Hook(ctx context.Context, token string) (HookInfo, error) {
 	return info, nil
 }
 
-// describe sets the fields that the stored form of a description contains.
+// describe sets the fields that the stored form of a description contains. If the description is
+// sealed, its text is the sealed data in a form that can be shown.
 func (i *HookInfo) describe(data []byte) error {
+	if event.IsSealed(data) {
+		i.Meta.Description = event.ShownText(string(data))
+		return nil
+	}
 	r, err := decodeRecord(data)
 	i.Meta, i.Respond, i.Request, i.Headers = r.HookMeta, r.Respond(), r.Request, r.Keep
 	return err

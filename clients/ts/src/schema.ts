@@ -53,6 +53,7 @@ export interface Branch {
   blocked?: string;
   cancelReason?: string;
   canceling?: boolean;
+  chain?: string;
   createdAt: string;
   damaged?: string;
   depth: number;
@@ -458,6 +459,7 @@ export interface Hook {
   closed?: boolean;
   description?: string;
   due?: string;
+  event?: number;
   /** Any JSON, as it is stored. */
   form?: unknown;
   id?: string;
@@ -486,6 +488,7 @@ export interface Inbox {
 export interface InboxItem {
   by?: string;
   failure?: Failure;
+  id: string;
   key?: string;
   name?: string;
   /** Any JSON, as it is stored. */
@@ -738,6 +741,7 @@ export interface Run {
   blocked?: string;
   cancelReason?: string;
   canceling?: boolean;
+  chain?: string;
   createdAt: string;
   damaged?: string;
   depth?: number;

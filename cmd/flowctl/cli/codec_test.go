@@ -63,7 +63,7 @@ func TestOPS5_FlowctlCountsAndResealsByKey(t *testing.T) {
 			t.Errorf("without a key: %s", shown.stdout)
 		}
 	}
-	s.wants(1, nil, []string{"sealed, key k2, 15 B: set ClientConfig.Codec"}, "restart", s.runs["good"])
+	s.wants(4, nil, []string{"sealed, key k2, 15 B: set ClientConfig.Codec"}, "restart", s.runs["good"])
 	s.wants(0, nil, nil, "fsck")
 }
 

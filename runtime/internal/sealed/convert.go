@@ -211,7 +211,9 @@ func (s *Store) send(ctx context.Context, m store.Send) (store.Send, error) {
 
 // chunk returns the place of the chunks of a stream.
 func (s *Store) chunk(run event.RunID, chain event.RunID, stream string) store.Place {
-	return store.Place{Owner: string(chain), Field: "stream/" + stream, Blobs: s.blobsOf(run)}
+	at := store.ChunkPlace(chain, stream)
+	at.Blobs = s.blobsOf(run)
+	return at
 }
 
 // chunks seals the chunks of streams.

@@ -391,17 +391,13 @@ func (s *Store) StepData(ctx context.Context, run event.RunID) (map[string][]byt
 // contain names and are not sealed, so that a journal can be read without a key.
 const reason = "w"
 
-func reasonPlace(key string) store.Place {
-	return store.Place{Owner: store.JournalSpace, Field: key + "/" + reason}
-}
-
 // WriteEntry seals the reason in an entry of the journal. Entries of other spaces contain no user
 // data.
 func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	entries, _ := store.As[store.Entries](s.Store)
 	if w.Space == store.JournalSpace {
 		value, err := s.convertReason(w.Value, func(text string) (string, error) {
-			sealed, err := s.codec.Seal(ctx, reasonPlace(w.Key), []byte(text))
+			sealed, err := s.codec.Seal(ctx, store.ReasonPlace(w.Key), []byte(text))
 			return event.ShownText(string(sealed)), err
 		})
 		if err != nil {
@@ -426,7 +422,7 @@ func (s *Store) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry,
 			if !is {
 				return text, nil
 			}
-			opened, err := s.codec.Open(ctx, reasonPlace(found[i].Key), sealed)
+			opened, err := s.codec.Open(ctx, store.ReasonPlace(found[i].Key), sealed)
 			return string(opened), err
 		})
 		if err == nil {
