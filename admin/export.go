@@ -24,6 +24,9 @@ type ExportRequest struct {
 
 	Source string              `json:"-"` // name of the source in the file; empty means flowgen, and a server sets it to server
 	Told   func(n ExportCount) `json:"-"` // called with the counts as the export progresses; may be nil
+	// Missing is called with the name of each payload that is kept outside of the store and that the
+	// blob store does not have, or has altered. The file contains that it is missing. It may be nil.
+	Missing func(blob string) `json:"-"`
 }
 
 // ExportCount contains the numbers of records in a file.
@@ -45,8 +48,8 @@ func (r *ExportRequest) check() error {
 }
 
 // Export writes runs to w as lines of JSON with checksums, in the format of package archive. The
-// output contains records, logs and streams as they are stored, including all payloads and the
-// names of all owners. Export changes nothing. If it returns an error, the file is truncated or
+// output contains records, logs and streams as they are stored, including all payloads, also those that
+// are kept outside of the store, and the names of all owners. Export changes nothing. If it returns an error, the file is truncated or
 // empty. A truncated file lacks the last line, so that readers can detect it. A run is exported
 // with the other runs of its chain. Errors in the request are returned before anything is written.
 func (s *Service) Export(ctx context.Context, r ExportRequest, w io.Writer) (ExportCount, error) {
@@ -68,6 +71,9 @@ func (s *Service) Export(ctx context.Context, r ExportRequest, w io.Writer) (Exp
 		}
 		to, err = archive.NewWriter(w, archive.Head{Source: source, Exported: s.client.Store().Clock().Now()})
 		x = archive.NewExporter(s.client.Store(), to, r.Told)
+		if r.Missing != nil {
+			x.Missing(r.Missing)
+		}
 		return err
 	}
 	for run, err := range s.exported(ctx, &r) {
@@ -167,16 +173,19 @@ func (s *Service) selected(ctx context.Context, f *Filter) iter.Seq2[event.RunID
 }
 
 // CopyExport copies the output of Export from a reader to w and verifies it. It returns an error if
-// the data are truncated or damaged. If told is not nil, CopyExport calls it with the counts as the
-// copy progresses.
-func CopyExport(w io.Writer, from io.Reader, told func(n ExportCount)) (ExportCount, error) {
+// the data are truncated or damaged. It calls the functions of the request as the copy progresses.
+func CopyExport(w io.Writer, from io.Reader, asked ExportRequest) (ExportCount, error) {
 	r, err := archive.NewReader(io.TeeReader(from, w))
 	for err == nil {
-		if told != nil {
-			told(r.Counts())
+		if asked.Told != nil {
+			asked.Told(r.Counts())
 		}
-		if _, err = r.Next(); errors.Is(err, io.EOF) {
+		var l archive.Line
+		if l, err = r.Next(); errors.Is(err, io.EOF) {
 			return r.Counts(), nil
+		}
+		if l.Blob.Missing && asked.Missing != nil {
+			asked.Missing(l.Blob.Name)
 		}
 	}
 	if bad, ok := errors.AsType[*archive.LineError](err); ok {

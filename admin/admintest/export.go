@@ -20,7 +20,7 @@ func (s *Scene) export(r admin.ExportRequest) (n admin.ExportCount, file string)
 	if err != nil {
 		s.Fatal(err)
 	}
-	checked, err := admin.CopyExport(io.Discard, bytes.NewReader(b.Bytes()), nil)
+	checked, err := admin.CopyExport(io.Discard, bytes.NewReader(b.Bytes()), admin.ExportRequest{})
 	if err != nil || checked != n || last != n {
 		s.Errorf("the export has %+v, %v; %+v were told of, and %+v returned", checked, err, last, n)
 	}

@@ -109,7 +109,7 @@ func TestOPS1_AnExportNamesAsManyRunsAsOneLikes(t *testing.T) {
 		if err != nil || got.Runs != n {
 			t.Fatalf("%d runs: got %+v, %v", n, got, err)
 		}
-		checked, err := admin.CopyExport(io.Discard, &file, nil)
+		checked, err := admin.CopyExport(io.Discard, &file, admin.ExportRequest{})
 		if err != nil || checked != got {
 			t.Errorf("%d runs: the file has %+v, %v, want %+v", n, checked, err, got)
 		}

@@ -139,7 +139,7 @@ func (s *Service) Export(ctx context.Context, r admin.ExportRequest, w io.Writer
 		return admin.ExportCount{}, err
 	}
 	defer answer.Body.Close()
-	return admin.CopyExport(w, answer.Body, r.Told)
+	return admin.CopyExport(w, answer.Body, r)
 }
 
 // patience is the time limit of a request that waits for a result. When the time has passed, the

@@ -225,7 +225,7 @@ func (c *Codec) load(ctx context.Context, at Place, s *sealed) ([]byte, error) {
 		return nil, err
 	}
 	if c.blobs == nil {
-		return nil, &BlobError{Name: name, Err: errNoBlobs}
+		return nil, &BlobError{Name: name, Err: store.ErrNoBlobStore}
 	}
 	data, err := c.blobs.Get(ctx, name)
 	if err != nil {
@@ -237,10 +237,7 @@ func (c *Codec) load(ctx context.Context, at Place, s *sealed) ([]byte, error) {
 	return data, nil
 }
 
-var (
-	errBlobAltered = errors.New("the blob was altered")
-	errNoBlobs     = errors.New("the codec has no blob store: set Config.Blobs, or for flowctl FLOWGEN_CODEC_BLOBS")
-)
+var errBlobAltered = errors.New("the blob was altered")
 
 func blobName(ctx context.Context, at Place, hash []byte) (string, error) {
 	name := hex.EncodeToString(hash)

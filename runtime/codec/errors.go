@@ -3,6 +3,8 @@ package codec
 import (
 	"errors"
 	"fmt"
+
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // KeyError reports that a key is missing or that the provider of keys failed. The payload can be
@@ -93,7 +95,7 @@ type BlobError struct {
 
 // Error contains the name of the blob, the cause and the fix.
 func (e *BlobError) Error() string {
-	if errors.Is(e.Err, errNoBlobs) {
+	if errors.Is(e.Err, store.ErrNoBlobStore) {
 		return fmt.Sprintf("blob %s: %v", e.Name, e.Err)
 	}
 	return fmt.Sprintf("blob %s: %v: restore the blob or correct the blob store", e.Name, e.Err)
@@ -104,5 +106,5 @@ func (e *BlobError) Unwrap() error { return e.Err }
 
 // Permanent returns true if the blob is missing or altered, and false if the blob store failed.
 func (e *BlobError) Permanent() bool {
-	return errors.Is(e.Err, ErrBlobNotFound) || errors.Is(e.Err, errBlobAltered) || errors.Is(e.Err, errNoBlobs)
+	return errors.Is(e.Err, ErrBlobNotFound) || errors.Is(e.Err, errBlobAltered) || errors.Is(e.Err, store.ErrNoBlobStore)
 }

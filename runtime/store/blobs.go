@@ -1,6 +1,14 @@
 package store
 
-import "github.com/flowgen/flowgen/runtime/event"
+import (
+	"errors"
+
+	"github.com/flowgen/flowgen/runtime/event"
+)
+
+// ErrNoBlobStore reports that data are kept outside of the store, and that the program has no blob
+// store.
+var ErrNoBlobStore = errors.New("no blob store is configured: set codec.Config.Blobs, or for flowctl FLOWGEN_CODEC_BLOBS")
 
 // Stored returns the store that keeps the data of s in their stored form, and the store of its large
 // data. If s does not use a codec, the results are s itself and nil. If its codec offloads no data, the

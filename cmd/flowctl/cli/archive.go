@@ -33,8 +33,10 @@ func (c *command) export() *cobra.Command {
 		Use: "export RUN… | FILTER", Short: "Write runs to a file for flowctl import", ValidArgsFunction: c.ids,
 		Long: "Export writes runs as lines of JSON: records, logs and streams, as they are stored. Each line has a checksum of itself and of all\n" +
 			"lines before it, so that import refuses a truncated or changed file. A run is exported with its whole ContinueAsNew chain.\n" +
-			"Payloads are readable by everyone who has the file, unless a codec encrypts them.\n\n" +
-			"Export changes nothing and keeps at most one page of a run in memory. Workers may run at the same time: an open run is written\n" +
+			"Payloads are readable by everyone who has the file, unless a codec encrypts them. The file also contains the payloads that are\n" +
+			"kept outside of the store, in the directory that $FLOWGEN_CODEC_BLOBS names. No key is necessary. A missing payload is reported\n" +
+			"by its name, and the export goes on; then the exit code is 5.\n\n" +
+			"Export changes nothing and keeps at most one page of a run or one payload in memory. Workers may run at the same time: an open run is written\n" +
 			"in the state in which export reads it. There is no time limit unless --timeout sets one. With --server it requires the role admin.",
 		Example: "  flowctl export id:order-17 --children --out order-17.jsonl\n  flowctl export --status failed --since 24h | gzip >failed.jsonl.gz",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,13 +59,20 @@ func (c *command) export() *cobra.Command {
 			r.Told = func(n admin.ExportCount) { show(n, false) }
 			url, _, _ := c.where() // The store is open, so the URL is valid.
 			r.Source, _, _ = strings.Cut(url, ":")
-			return c.exportTo(e.out, func(w io.Writer) error {
+			var missing []string
+			r.Missing = func(blob string) { missing = append(missing, blob) }
+			err = c.exportTo(e.out, func(w io.Writer) error {
 				n, err := s.Export(ctx, r, w)
 				if err == nil {
 					show(n, true)
 				}
 				return err
 			})
+			if err == nil && len(missing) > 0 {
+				c.printMissing(missing)
+				err = exitError{code: exitSome}
+			}
+			return err
 		},
 	}
 	e.add(c, cmd)
@@ -72,6 +81,13 @@ func (c *command) export() *cobra.Command {
 	f.StringVar(&e.out, "out", "-", "output file, which must not exist; -: standard output")
 	f.BoolVar(&e.all, "all", false, "all runs, without a filter")
 	return cmd
+}
+
+// printMissing prints the names of missing blobs.
+func (c *command) printMissing(blobs []string) {
+	for _, name := range blobs {
+		fmt.Fprintf(c.Stderr, "missing: blob %s is not in the blob store, or was altered: restore it from a backup\n", clean(name))
+	}
 }
 
 // check returns an error unless the user gives either runs or a filter.
@@ -171,6 +187,7 @@ type imported struct {
 	New     int              `json:"new"`
 	There   int              `json:"there"` // number of runs that existed before the import
 	Refused []*admin.Problem `json:"refused"`
+	Lost    []string         `json:"lost,omitempty"`  // names of payloads that neither the file nor the blob store has
 	AsNew   []admin.Acted    `json:"asNew,omitempty"` // new runs that continue canceled runs
 }
 
@@ -183,10 +200,12 @@ func (c *command) importRuns() *cobra.Command {
 		Long: "Import checks all lines of a file that export has written and reports a changed, missing or truncated line. The file can\n" +
 			"be used as a read-only store: give --store export:FILE to any command that reads runs.\n\n" +
 			"With --into, import adds the runs to a store, each completely or not at all, with their ids, logs, times, streams and failures.\n" +
+			"Payloads that were kept outside of the store are written first, to the directory that $FLOWGEN_CODEC_BLOBS names.\n" +
 			"It accepts only ended runs: end an open run in its own store, for example with flowctl terminate, and export it again. After the\n" +
 			"import, flowctl resume-new continues it in a new run; --as-new does that for each run that has no parent and was ended by terminate,\n" +
 			"because the imported log proves that the source no longer executes it. Import does not change a run that the store already has, so\n" +
-			"an interrupted import can be repeated. The retention of the runs starts now. The exit code is 5 if some runs were refused.\n" +
+			"an interrupted import can be repeated. The retention of the runs starts now. The exit code is 5 if some runs were refused or\n" +
+			"payloads are missing.\n" +
 			"The store does not execute imported runs.",
 		Example: "  flowctl import failed.jsonl\n  flowctl show id:order-17 --store export:failed.jsonl\n  flowctl import failed.jsonl --into sqlite:archive.db",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -237,8 +256,12 @@ func (c *command) checkFile(name string) error {
 	if c.jsonOut() {
 		return c.print(contents{n})
 	}
-	_, err = fmt.Fprintf(c.Stdout, "%s is complete: %d runs with %d commits and %d chunks of streams, from %s at %s.\nRead it with --store export:%s\n",
-		clean(name), n.Runs, n.Frames, n.Chunks, clean(head.Source), head.Exported.Format("2006-01-02T15:04:05Z"), clean(name))
+	outside := ""
+	if n.Blobs > 0 {
+		outside = fmt.Sprintf(", and %d payloads outside of the store, of which %d are missing", n.Blobs, n.Missing)
+	}
+	_, err = fmt.Fprintf(c.Stdout, "%s is complete: %d runs with %d commits and %d chunks of streams%s, from %s at %s.\nRead it with --store export:%s\n",
+		clean(name), n.Runs, n.Frames, n.Chunks, outside, clean(head.Source), head.Exported.Format("2006-01-02T15:04:05Z"), clean(name))
 	return err
 }
 
@@ -288,7 +311,7 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool, 
 	if err != nil {
 		return badFile(err)
 	}
-	if len(sum.Refused) > 0 {
+	if len(sum.Refused)+len(sum.Lost) > 0 {
 		return exitError{code: exitSome}
 	}
 	return nil
@@ -299,7 +322,7 @@ func (c *command) importInto(cmd *cobra.Command, name, into string, asNew bool, 
 func (c *command) importAll(ctx context.Context, f *os.File, why admin.Because, sum *imported) (canceled []string, err error) {
 	show, by := c.progress("imported"), store.SessionID("flowctl "+whoami())
 	err = c.local().Recorded(ctx, "import", f.Name(), why.Reason, func() error {
-		return archive.Import(ctx, f, c.store, by, func(r archive.Imported) {
+		return archive.Import(ctx, f, c.client.Store(), by, func(r archive.Imported) {
 			switch {
 			case r.Err != nil:
 				sum.refuse(string(r.Run), r.Err)
@@ -311,6 +334,7 @@ func (c *command) importAll(ctx context.Context, f *os.File, why admin.Because, 
 			if r.Err == nil && r.Status == event.StatusCanceled && r.Parent == "" {
 				canceled = append(canceled, string(r.Run))
 			}
+			sum.Lost = append(sum.Lost, r.Missing...)
 			show(archive.Counts{Runs: sum.New}, false)
 		})
 	})
@@ -358,6 +382,7 @@ func (c *command) printImported(sum *imported, whole bool) error {
 	for _, p := range sum.Refused {
 		fmt.Fprintln(c.Stderr, "refused: "+clean(p.Detail))
 	}
+	c.printMissing(sum.Lost)
 	rest := ""
 	if left := sum.Runs - sum.New - sum.There - len(sum.Refused); !whole {
 		rest = fmt.Sprintf(", %d left: repeat the import", left)

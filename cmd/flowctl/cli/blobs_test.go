@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,4 +103,59 @@ func TestOPS11_FlowctlReadsPayloadsInABlobStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wants(1, nil, []string{gone, store.ErrBlobNotFound.Error()}, "restart", l.run)
+}
+
+// TestOPS11_AnArchiveIsCompleteInAnotherPlace proves that an export without a key contains offloaded
+// payloads, and that an import into another store and another blob store makes them readable with the
+// key. A missing payload is reported by its name by the export and by the import.
+func TestOPS11_AnArchiveIsCompleteInAnotherPlace(t *testing.T) {
+	l := openLarge(t)
+	file := filepath.Join(t.TempDir(), "large.jsonl")
+	l.env("", "")
+	l.wants(1, nil, []string{"blob " + l.run + "/", "FLOWGEN_CODEC_BLOBS"}, "export", l.run, "--out", file)
+	l.env("", l.dir)
+	l.wants(0, nil, []string{"exported 1 runs"}, "export", l.run, "--out", file)
+	if text := bodies(t, file); strings.Contains(text, "large large") {
+		t.Error("the export contains open payloads")
+	}
+	checked := flowctl(t, "import", file)
+	if want := fmt.Sprintf("and %d payloads outside of the store, of which 0 are missing", len(l.names())); checked.code != 0 || !strings.Contains(checked.stdout, want) {
+		t.Errorf("check: %+v, want %q", checked, want)
+	}
+	inFile := &shop{t: t, url: "export:" + file}
+	inFile.wants(0, []string{"sealed, key k1"}, nil, "show", l.run)
+	l.env(l.keys, "")
+	inFile.wants(0, []string{l.label}, nil, "show", l.run)
+
+	moved := &shop{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "moved.db")}
+	l.env("", "")
+	if g := flowctl(t, "import", file, "--into", moved.url); g.code != 1 || !strings.Contains(g.stderr, "the file contains") || !strings.Contains(g.stderr, "FLOWGEN_CODEC_BLOBS") {
+		t.Errorf("import without a blob store: %+v", g)
+	}
+	other := t.TempDir()
+	l.env("", other)
+	for _, want := range []string{"1 runs imported", "1 already present"} {
+		if g := flowctl(t, "import", file, "--into", moved.url); g.code != 0 || !strings.Contains(g.stdout, want) {
+			t.Errorf("import: %+v, want %q", g, want)
+		}
+	}
+	l.env(l.keys, other)
+	moved.wants(0, []string{l.label}, nil, "show", l.run)
+	moved.wants(0, []string{"done"}, nil, "restart", l.run)
+
+	l.env("", l.dir)
+	gone := l.names()[1]
+	if err := l.blobs.Delete(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	part := filepath.Join(t.TempDir(), "part.jsonl")
+	l.wants(5, nil, []string{"missing: blob " + gone}, "export", l.run, "--out", part)
+	server := l.serve("127.0.0.1:0")
+	if g := flowctl(t, "export", "--server", server.url, l.run); g.code != 5 || !strings.Contains(g.stderr, "missing: blob "+gone) {
+		t.Errorf("export from a server: %d, %s", g.code, g.stderr)
+	}
+	l.env("", t.TempDir())
+	if g := flowctl(t, "import", part, "--into", "sqlite:"+filepath.Join(t.TempDir(), "part.db")); g.code != 5 || !strings.Contains(g.stderr, "missing: blob "+gone) {
+		t.Errorf("import without a blob: %+v", g)
+	}
 }

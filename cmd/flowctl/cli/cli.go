@@ -240,7 +240,7 @@ func (c *command) service(ctx context.Context, long bool) (service, context.Cont
 		s, err := c.remote(server)
 		return s, ctx, cancel, err
 	}
-	cfg, err := c.clientConfig()
+	with, err := c.codecConfig()
 	if err != nil {
 		return nil, ctx, cancel, err
 	}
@@ -248,7 +248,12 @@ func (c *command) service(ctx context.Context, long bool) (service, context.Cont
 	if err != nil {
 		return nil, ctx, cancel, err
 	}
-	c.store, c.client = st, workflow.NewClient(st, cfg)
+	c.store = st
+	cfg, err := clientConfig(st, with)
+	if err != nil {
+		return nil, ctx, cancel, err
+	}
+	c.client = workflow.NewClient(st, cfg)
 	return c.local(), ctx, cancel, nil
 }
 

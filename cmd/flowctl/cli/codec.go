@@ -11,18 +11,27 @@ import (
 	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
-// clientConfig returns the configuration of the client of the store. The client has a codec if the
-// environment contains keys or a blob store.
-func (c *command) clientConfig() (workflow.ClientConfig, error) {
-	if c.env.CodecKeys == "" && c.env.CodecBlobs == "" {
-		return workflow.ClientConfig{}, nil
-	}
+// codecConfig returns the codec's configuration in the environment.
+func (c *command) codecConfig() (codec.Config, error) {
 	cfg, err := codec.ConfigFromEnv()
 	if err != nil {
-		return workflow.ClientConfig{}, &admin.InputError{What: err.Error(), Fix: "correct the value, or unset the variable to work without it"}
+		return cfg, &admin.InputError{What: err.Error(), Fix: "correct the value, or unset the variable to work without it"}
+	}
+	return cfg, nil
+}
+
+// clientConfig returns the configuration of the client of an open store. The client has a codec if the
+// configuration contains keys or a blob store. The blob store of an export is its file.
+func clientConfig(st store.Store, cfg codec.Config) (workflow.ClientConfig, error) {
+	if file, ok := store.As[interface{ Blobs() store.BlobStore }](st); ok {
+		cfg.Blobs = file.Blobs()
+	}
+	if cfg.Keys == nil && cfg.Blobs == nil {
+		return workflow.ClientConfig{}, nil
 	}
 	with, err := codec.New(cfg)
 	return workflow.ClientConfig{Codec: with}, err

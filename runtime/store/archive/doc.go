@@ -10,7 +10,10 @@
 //	frame   n, from 1, and body: a commit record of the log in its stored form
 //	stream  name, first, last and closed: a stream of the chain, only in the first run of a chain
 //	chunk   n, from first to last of the stream, and body in its stored form
-//	end     the numbers of runs, frames, streams and chunks; the last line
+//	blob    the name (field blob) and the size of data that the run keeps outside of the store; or
+//	        missing, if the source does not have the blob
+//	piece   n, from 1, and body: the next bytes of the blob
+//	end     the numbers of runs, frames, streams, chunks, blobs and missing blobs; the last line
 //
 // Bodies are base64. A workflow ID or the name of a stream that is not valid UTF-8 is also base64,
 // in the field base64 of an object. A reader ignores unknown fields, and refuses unknown lines and
@@ -24,7 +27,8 @@
 // [store.Import.Check].
 //
 // Payloads are in the file as they are in the store: readable, unless a codec encrypts them. In
-// that case reading the file requires the keys.
+// that case reading the file requires the keys. The blobs of a run follow its streams, each once for a
+// chain. The file can be imported into another blob store.
 //
 // # Reading order
 //

@@ -2,9 +2,14 @@ package archive
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -13,14 +18,20 @@ import (
 // pageFrames is the number of frames that one call of Load reads.
 const pageFrames = 256
 
-// Exporter writes runs of a store into a file. It keeps at most a page of a run in memory.
+// Exporter writes runs of a store into a file. It keeps at most a page of a run, or one blob, in memory.
 type Exporter struct {
 	from    store.Store
+	blobs   store.BlobStore // nil: there is none
 	to      *Writer
 	done    map[event.RunID]bool
 	groups  map[string]store.FailureGroup
 	tell    func(Counts)
 	streams store.StreamLister
+	missing func(blob string)
+
+	// chain is the chain of the last run, and written contains the names of its blobs in the file.
+	chain   event.RunID
+	written map[string]bool
 }
 
 // NewExporter returns an Exporter that writes to a Writer. The caller must close the Writer. If from
@@ -30,14 +41,19 @@ func NewExporter(from store.Store, to *Writer, tell func(Counts)) *Exporter {
 	if tell == nil {
 		tell = func(Counts) {}
 	}
-	from, _ = store.Stored(from)
+	from, blobs := store.Stored(from)
 	lister, _ := store.As[store.StreamLister](from)
-	return &Exporter{from: from, to: to, done: map[event.RunID]bool{}, groups: map[string]store.FailureGroup{}, tell: tell, streams: lister}
+	return &Exporter{from: from, blobs: blobs, to: to, missing: func(string) {}, done: map[event.RunID]bool{}, groups: map[string]store.FailureGroup{}, tell: tell, streams: lister}
 }
+
+// Missing sets a function that is called with the name of each blob that is missing or altered. Instead
+// of the blob the file contains that it is missing.
+func (e *Exporter) Missing(tell func(blob string)) { e.missing = tell }
 
 // Run writes the chain of a run: the first run, with the streams, and all later runs that are kept.
 // It skips runs that it has written before, so the caller may pass a run twice. An open run is
-// written as of one moment. Run returns store.ErrRunNotFound if the run does not exist.
+// written as of one moment. Run returns store.ErrRunNotFound if the run does not exist, and
+// store.ErrNoBlobStore if it has data in blobs and the store has no blob store.
 func (e *Exporter) Run(ctx context.Context, run event.RunID) error {
 	if e.done[run] {
 		return nil
@@ -96,15 +112,16 @@ func (e *Exporter) write(ctx context.Context, rec *store.Record) error {
 	if err != nil {
 		return err
 	}
-	var names []string
+	var streams []string
 	if e.streams != nil && rec.Chain == rec.Run {
-		if names, err = e.streams.StreamNames(ctx, rec.Run); err != nil {
+		if streams, err = e.streams.StreamNames(ctx, rec.Run); err != nil {
 			return err
 		}
 	}
-	if err := e.to.Run(rec, label, len(names)); err != nil {
+	if err := e.to.Run(rec, label, len(streams)); err != nil {
 		return err
 	}
+	names := store.BlobNames{Chain: rec.Chain}
 	for n := uint64(0); n < rec.N; {
 		got, err := e.load(ctx, store.Load{Run: rec.Run, After: n, Limit: int(min(pageFrames, rec.N-n))})
 		if err != nil {
@@ -118,19 +135,53 @@ func (e *Exporter) write(ctx context.Context, rec *store.Record) error {
 			if err := e.to.Frame(n, frame); err != nil {
 				return err
 			}
+			_ = names.Frame(frame) // a frame that cannot be decoded is exported as it is, and an import refuses it
 		}
 		e.tell(e.to.Counts())
 	}
-	for _, name := range names {
-		if err := e.stream(ctx, rec.Run, name); err != nil {
+	for _, name := range streams {
+		if err := e.stream(ctx, rec.Run, name, &names); err != nil {
 			return fmt.Errorf("stream %q: %w", name, err)
 		}
+	}
+	return e.blobsOf(ctx, &names)
+}
+
+// blobsOf writes the blobs of a run that are not in the file yet.
+func (e *Exporter) blobsOf(ctx context.Context, names *store.BlobNames) error {
+	if e.chain != names.Chain {
+		e.chain, e.written = names.Chain, map[string]bool{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names.Names)) {
+		if e.written[name] {
+			continue
+		}
+		if err := e.blob(ctx, name); err != nil {
+			return fmt.Errorf("blob %s: %w", name, err)
+		}
+		e.written[name] = true
+		e.tell(e.to.Counts())
 	}
 	return nil
 }
 
+func (e *Exporter) blob(ctx context.Context, name string) error {
+	if e.blobs == nil {
+		return store.ErrNoBlobStore
+	}
+	data, err := e.blobs.Get(ctx, name)
+	if err != nil && !errors.Is(err, store.ErrBlobNotFound) {
+		return err
+	}
+	if sum := sha256.Sum256(data); err != nil || len(data) == 0 || !strings.HasSuffix(name, "/"+hex.EncodeToString(sum[:])) {
+		e.missing(name)
+		return e.to.MissingBlob(name)
+	}
+	return e.to.Blob(name, data)
+}
+
 // stream writes a stream as of one moment. An open run may drop chunks while the stream is read.
-func (e *Exporter) stream(ctx context.Context, run event.RunID, name string) error {
+func (e *Exporter) stream(ctx context.Context, run event.RunID, name string, names *store.BlobNames) error {
 	page, err := e.from.ReadStream(ctx, store.ReadStream{Run: run, Stream: name})
 	if err != nil {
 		return err
@@ -153,6 +204,7 @@ func (e *Exporter) stream(ctx context.Context, run event.RunID, name string) err
 			if err := e.to.Chunk(c.Index, c.Body); err != nil {
 				return err
 			}
+			names.Data(c.Body)
 			next++
 		}
 		e.tell(e.to.Counts())

@@ -34,6 +34,8 @@ type Imported struct {
 
 	Status event.Status // status of the run in the file
 	Parent event.RunID  // run that started this run; empty if there is none
+	// Missing contains the names of blobs of the run that neither the file nor the blob store has.
+	Missing []string
 }
 
 // Import adds the runs of a file to a store, each run in one action. It first checks the whole
@@ -41,15 +43,23 @@ type Imported struct {
 // is refused, Import continues with the others. If Import returns an error, the runs passed to tell
 // have been processed. The caller can then import the same file again, which skips those runs.
 //
+// Import stores the blobs of a run before the run. If the file contains blobs and the store has no blob
+// store, the error matches store.ErrNoBlobStore.
+//
 // For each run Import reads the last commit from the store. If the store has the run, Import
 // compares the stored log with the log in the file.
 func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.SessionID, tell func(Imported)) error {
+	to, blobs := store.Stored(to)
 	importer, ok := store.As[store.Importer](to)
 	if !ok {
 		return errors.New("import runs: this kind of store cannot import runs: use one in SQLite or Redis")
 	}
-	if _, _, err := Check(r); err != nil {
+	_, counts, err := Check(r)
+	if err != nil {
 		return err
+	}
+	if counts.Blobs > 0 && blobs == nil {
+		return fmt.Errorf("import runs: the file contains %d blobs: %w", counts.Blobs, store.ErrNoBlobStore)
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("read an export again: %w", err)
@@ -59,13 +69,15 @@ func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.Sessi
 		return err
 	}
 	var m *store.Import
+	b := blobImporter{to: blobs}
 	add := func() error {
 		if m == nil {
 			return nil
 		}
 		m.By = by
 		got := importOne(ctx, importer, to, m)
-		got.Status, got.Parent = m.Record.Status, m.Record.Parent
+		got.Status, got.Parent, got.Missing = m.Record.Status, m.Record.Parent, b.missing
+		b.missing = nil
 		if store.Unknown(got.Err) || errors.Is(got.Err, store.ErrClosed) {
 			return got.Err
 		}
@@ -88,7 +100,38 @@ func Import(ctx context.Context, r io.ReadSeeker, to store.Store, by store.Sessi
 			continue
 		}
 		collect(m, &l)
+		if err := b.read(ctx, &l); err != nil {
+			return fmt.Errorf("import run %s: %w", m.Record.Run, err)
+		}
 	}
+}
+
+// blobImporter stores the blobs of a file.
+type blobImporter struct {
+	to      store.BlobStore
+	data    []byte   // pieces of a blob
+	missing []string // names of the missing blobs of the present run
+}
+
+// read reads a line. With the last piece of a blob it stores the blob.
+func (b *blobImporter) read(ctx context.Context, l *Line) error {
+	switch l.Kind {
+	case KindBlob:
+		b.data = b.data[:0]
+		if !l.Blob.Missing {
+			return nil
+		}
+		found, err := b.to.List(ctx, l.Blob.Name, "", 1)
+		if err == nil && len(found) == 0 {
+			b.missing = append(b.missing, l.Blob.Name)
+		}
+		return err
+	case KindPiece:
+		if b.data = append(b.data, l.Body...); int64(len(b.data)) == l.Blob.Size {
+			return b.to.Put(ctx, l.Blob.Name, b.data)
+		}
+	}
+	return nil
 }
 
 // collect adds the contents of a line to a run.

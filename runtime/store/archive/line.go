@@ -28,6 +28,8 @@ const (
 	KindFrame  Kind = "frame"
 	KindStream Kind = "stream"
 	KindChunk  Kind = "chunk"
+	KindBlob   Kind = "blob"
+	KindPiece  Kind = "piece"
 	KindEnd    Kind = "end"
 )
 
@@ -37,11 +39,13 @@ type Counts struct {
 	Frames  int `json:"frames"`
 	Streams int `json:"streams"`
 	Chunks  int `json:"chunks"`
+	Blobs   int `json:"blobs,omitempty"`   // including those that are missing
+	Missing int `json:"missing,omitempty"` // number of blobs that the source did not have
 }
 
 // add counts a line.
-func (c *Counts) add(k Kind) {
-	switch k {
+func (c *Counts) add(l *line) {
+	switch l.Kind {
 	case KindRun:
 		c.Runs++
 	case KindFrame:
@@ -50,6 +54,11 @@ func (c *Counts) add(k Kind) {
 		c.Streams++
 	case KindChunk:
 		c.Chunks++
+	case KindBlob:
+		c.Blobs++
+		if l.Missing {
+			c.Missing++
+		}
 	}
 }
 
@@ -66,6 +75,17 @@ type Stream struct {
 	Closed      bool
 }
 
+// Blob describes data that a run keeps outside of the store. Its pieces follow.
+type Blob struct {
+	Name    string
+	Size    int64
+	Missing bool // the source did not have it; it has no pieces
+}
+
+// pieceSize is the size of the pieces of a blob, except the last one. A line must not be as long as a
+// large blob.
+const pieceSize = 1 << 20
+
 // line is the encoded form of a line.
 type line struct {
 	Kind     Kind      `json:"line"`
@@ -80,6 +100,9 @@ type line struct {
 	First    uint64    `json:"first,omitempty"`
 	Last     uint64    `json:"last,omitempty"`
 	Closed   bool      `json:"closed,omitempty"`
+	Blob     string    `json:"blob,omitempty"` // name of a blob
+	Size     int64     `json:"size,omitempty"`
+	Missing  bool      `json:"missing,omitempty"`
 	Body     *[]byte   `json:"body,omitempty"`
 	Counts   *Counts   `json:"counts,omitempty"`
 }

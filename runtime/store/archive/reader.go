@@ -2,11 +2,16 @@ package archive
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
+	"strings"
 
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
@@ -42,7 +47,8 @@ type Line struct {
 	FailureGroup store.FailureGroup
 	N            uint64 // number of a frame or a chunk
 	Stream       Stream
-	Body         []byte // body of a frame or a chunk
+	Blob         Blob
+	Body         []byte // body of a frame, a chunk or a piece of a blob
 }
 
 // Reader reads a file line by line, and checks each line.
@@ -60,6 +66,11 @@ type Reader struct {
 	streams       int
 	stream        Stream
 	chunk         uint64 // number of the next chunk
+	chain         event.RunID
+	blob          Blob
+	rest          int64     // number of bytes of the blob that have not been read
+	piece         uint64    // number of the last piece
+	hash          hash.Hash // of the pieces
 }
 
 // NewReader returns a Reader that has read the first line of r. The error is a *LineError or an
@@ -103,7 +114,7 @@ func (r *Reader) Next() (Line, error) {
 	if err := r.take(l, &got); err != nil {
 		return Line{}, &LineError{r.number, err}
 	}
-	r.counts.add(l.Kind)
+	r.counts.add(l)
 	if l.Kind != KindEnd {
 		return got, nil
 	}
@@ -119,7 +130,7 @@ func (r *Reader) Next() (Line, error) {
 
 // take checks that a line is valid at its position, and decodes it into got.
 func (r *Reader) take(l *line, got *Line) (err error) {
-	open := r.frame < r.frames || r.chunk <= r.stream.Last
+	open := r.frame < r.frames || r.chunk <= r.stream.Last || r.rest > 0
 	switch {
 	case l.Kind == KindFrame && r.frame < r.frames:
 		r.frame++
@@ -141,18 +152,52 @@ func (r *Reader) take(l *line, got *Line) (err error) {
 		}
 		r.frames, r.frame, r.streams = l.Frames, 0, l.Streams
 		got.Record, got.FailureGroup, err = l.Run.record()
-		got.Record.N = l.Frames
+		got.Record.N, r.chain = l.Frames, got.Record.Chain
 		return err
+	case l.Kind == KindBlob && !open && r.streams == 0 && r.chain != "":
+		return r.beginBlob(l, got)
+	case l.Kind == KindPiece && r.rest > 0:
+		return r.readPiece(l, got)
 	case l.Kind == KindEnd && !open && r.streams == 0:
 		if l.Counts == nil || *l.Counts != r.counts {
 			return fmt.Errorf("it contains the counts %+v, but the export has %+v", l.Counts, r.counts)
 		}
 		return nil
 	}
-	return fmt.Errorf("a line of kind %q is not allowed here: want frames %d to %d, chunks %d to %d and %d streams before", l.Kind, r.frame+1, r.frames, r.chunk, r.stream.Last, r.streams)
+	return fmt.Errorf("a line of kind %q is not allowed here: want frames %d to %d, chunks %d to %d, %d streams and %d bytes of a blob before",
+		l.Kind, r.frame+1, r.frames, r.chunk, r.stream.Last, r.streams, r.rest)
 }
 
-// body checks the number and the body of a frame or chunk, and decodes it.
+// beginBlob reads a line of kind blob.
+func (r *Reader) beginBlob(l *line, got *Line) error {
+	prefix, sum, _ := strings.Cut(l.Blob, "/")
+	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != sha256.Size || event.RunID(prefix) != r.chain || l.Size < 0 || l.Missing != (l.Size == 0) {
+		return fmt.Errorf("the blob has the name %.200q and %d bytes", l.Blob, l.Size)
+	}
+	r.blob = Blob{Name: l.Blob, Size: l.Size, Missing: l.Missing}
+	r.rest, r.piece, r.hash, got.Blob = l.Size, 0, sha256.New(), r.blob
+	return nil
+}
+
+// readPiece reads a line of kind piece. With the last piece of a blob it checks the hash.
+func (r *Reader) readPiece(l *line, got *Line) error {
+	r.piece++
+	if err := r.body(l, got, r.piece); err != nil {
+		return err
+	}
+	if len(got.Body) == 0 || int64(len(got.Body)) > r.rest {
+		return fmt.Errorf("the piece has %d bytes, want at most %d", len(got.Body), r.rest)
+	}
+	r.rest -= int64(len(got.Body))
+	r.hash.Write(got.Body)
+	got.Blob = r.blob
+	if sum := hex.EncodeToString(r.hash.Sum(nil)); r.rest == 0 && !strings.HasSuffix(r.blob.Name, "/"+sum) {
+		return fmt.Errorf("the blob %s has the hash %s", r.blob.Name, sum)
+	}
+	return nil
+}
+
+// body checks the number and the body of a frame, chunk or piece, and decodes it.
 func (r *Reader) body(l *line, got *Line, n uint64) error {
 	if l.N != n || l.Body == nil {
 		return fmt.Errorf("the %s has number %d, want %d and a body", l.Kind, l.N, n)

@@ -75,6 +75,29 @@ func (s *Store) Publish(_ context.Context, run event.RunID, _ store.Fence, _ []s
 	return s.refuse("write to streams of run " + string(run))
 }
 
+// Seize returns a *[store.ReadOnlyError].
+func (s *Store) Seize(_ context.Context, _ int, _ store.SessionID, _ event.Token, run event.RunID, _ bool) (store.ClaimedRun, error) {
+	return store.ClaimedRun{}, s.refuse("change run " + string(run))
+}
+
+// SetStepData returns a *[store.ReadOnlyError].
+func (s *Store) SetStepData(_ context.Context, run event.RunID, _ store.Fence, _ string, _ []byte, _ bool) error {
+	return s.refuse("write step data of run " + string(run))
+}
+
+// StepData returns nil, because a file contains no data of steps.
+func (s *Store) StepData(ctx context.Context, _ event.RunID) (map[string][]byte, error) {
+	return nil, s.enter(ctx)
+}
+
+// WriteEntry returns a *[store.ReadOnlyError].
+func (s *Store) WriteEntry(context.Context, store.EntryWrite) error { return s.refuse("write entries") }
+
+// Entries returns nil, because a file contains no entries.
+func (s *Store) Entries(ctx context.Context, _ store.EntryQuery) ([]store.Entry, error) {
+	return nil, s.enter(ctx)
+}
+
 // Delete returns a *[store.ReadOnlyError].
 func (s *Store) Delete(_ context.Context, run event.RunID) error {
 	return s.refuse("delete run " + string(run))

@@ -25,6 +25,7 @@ type Store struct {
 	f      *os.File
 	runs   map[event.RunID]*kept
 	order  []*kept // sorted by creation, the oldest first
+	blobs  map[string]*keptBlob
 	closed chan struct{}
 }
 
@@ -35,6 +36,12 @@ type kept struct {
 	failureGroup store.FailureGroup
 	frames       []int64 // offsets of its frames
 	streams      map[string]*keptStream
+}
+
+// keptBlob contains the offsets of the pieces of a blob.
+type keptBlob struct {
+	Blob
+	pieces []int64
 }
 
 type keptStream struct {
@@ -68,7 +75,7 @@ func Open(path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open an export: %w", err)
 	}
-	s := &Store{name: path, f: f, runs: map[event.RunID]*kept{}, closed: make(chan struct{})}
+	s := &Store{name: path, f: f, runs: map[event.RunID]*kept{}, blobs: map[string]*keptBlob{}, closed: make(chan struct{})}
 	if err := s.index(); err != nil {
 		_ = f.Close() // the file was only read, so the error does not matter
 		return nil, fmt.Errorf("open export %s: %w", path, err)
@@ -106,6 +113,13 @@ func (s *Store) index() error {
 			run.streams[l.Stream.Name] = stream
 		case KindChunk:
 			stream.chunks = append(stream.chunks, l.Offset)
+		case KindBlob:
+			if !l.Blob.Missing {
+				s.blobs[l.Blob.Name] = &keptBlob{Blob: l.Blob}
+			}
+		case KindPiece:
+			b := s.blobs[l.Blob.Name]
+			b.pieces = append(b.pieces, l.Offset)
 		}
 	}
 	slices.SortFunc(s.order, func(a, b *kept) int { return store.NewestFirst(&b.rec, &a.rec) })

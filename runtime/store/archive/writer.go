@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/flowgen/flowgen/runtime/store"
 )
@@ -41,7 +42,7 @@ func (w *Writer) write(l *line) error {
 		w.err = fmt.Errorf("write an export: %w", w.err)
 		return w.err
 	}
-	w.counts.add(l.Kind)
+	w.counts.add(l)
 	return nil
 }
 
@@ -65,6 +66,26 @@ func (w *Writer) Stream(s Stream) error {
 // Chunk writes chunk number n of the stream.
 func (w *Writer) Chunk(n uint64, body []byte) error {
 	return w.write(&line{Kind: KindChunk, N: n, Body: &body})
+}
+
+// Blob writes a blob of the run. The blobs of a run follow its streams.
+func (w *Writer) Blob(name string, data []byte) error {
+	if err := w.write(&line{Kind: KindBlob, Blob: name, Size: int64(len(data))}); err != nil {
+		return err
+	}
+	n := uint64(0)
+	for piece := range slices.Chunk(data, pieceSize) {
+		n++
+		if err := w.write(&line{Kind: KindPiece, N: n, Body: &piece}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MissingBlob writes that the source does not have a blob of the run.
+func (w *Writer) MissingBlob(name string) error {
+	return w.write(&line{Kind: KindBlob, Blob: name, Missing: true})
 }
 
 // Counts returns the counts of all lines written.
