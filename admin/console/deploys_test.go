@@ -1,9 +1,11 @@
 package console_test
 
 import (
+	"context"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 // otherBuild opens a session of a worker of another build.
@@ -44,7 +47,49 @@ func TestOPS10_TheConsoleListsAndChangesBuilds(t *testing.T) {
 	has(t, page, "The build is retired", "retiring", "/flows/deploys/other-1/unretire")
 	has(t, s.post("deploys/other-1/unretire", nil, 200), "in use again")
 	s.get("deploys/other-1/explode", 404)
-	s.get("deploys/unknown/retire", 404)
+	has(t, s.post("deploys/unknown/retire", nil, 404), "is unknown")
+}
+
+// countedReads is a store that counts the requests which read runs.
+type countedReads struct {
+	store.Store
+	n atomic.Int64
+}
+
+func (r *countedReads) Unwrap() store.Store { return r.Store }
+
+func (r *countedReads) Load(ctx context.Context, loads []store.Load) ([]store.Loaded, error) {
+	r.n.Add(1)
+	return r.Store.Load(ctx, loads)
+}
+
+func (r *countedReads) List(ctx context.Context, q store.Query) (store.Page, error) {
+	r.n.Add(1)
+	lister, _ := store.As[store.Lister](r.Store)
+	return lister.List(ctx, q)
+}
+
+// TestOPS10_AFormForABuildReadsNoRuns proves that the form of an action does not read open runs, of
+// which there may be many. The action itself reports an unknown build.
+func TestOPS10_AFormForABuildReadsNoRuns(t *testing.T) {
+	scene := newSite(t, console.Config{})
+	scene.otherBuild()
+	scene.Until(scene.Start("wait", ""), "waiting")
+	counted := &countedReads{Store: scene.Client.Store()}
+	client := workflow.NewClient(counted, workflow.ClientConfig{})
+	t.Cleanup(func() { _ = client.Close() })
+	other := *scene.Scene
+	other.Direct = admin.New(client)
+	s := newSiteOver(t, &other, console.Config{})
+	s.get("deploys?drained=other-1", 200)
+	if counted.n.Swap(0) == 0 {
+		t.Fatal("reads of the list of builds are not counted")
+	}
+	for _, verb := range []string{"ramp", "retire", "unretire"} {
+		if s.get("deploys/other-1/"+verb, 200); counted.n.Load() > 0 {
+			t.Errorf("%s: %d reads of runs, want none", verb, counted.n.Swap(0))
+		}
+	}
 }
 
 // The test proves that the pages of a run show the build to which it is pinned, and that the pages of

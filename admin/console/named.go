@@ -85,8 +85,9 @@ var deployForm = namedForm{things: "builds", nav: "deploys", command: "deploys",
 			a.before(field{Name: "to", Label: "Build that receives its pinned runs", Hint: "empty: any build", Flag: "to"})
 		}
 	},
-	known: func(q *request, build string) error {
-		_, err := q.service.Drained(q.ctx(), build)
+	known: func(q *request, _ string) error {
+		// Only the action refuses an unknown build: the list of builds depends on all open runs.
+		_, err := q.service.Workers(q.ctx(), admin.FleetFilter{Limit: 1})
 		return err
 	},
 	act: func(q *request, build, verb string, form url.Values) error {
