@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/flowgen/flowgen/memstore"
-	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/invoke"
@@ -133,50 +131,19 @@ func TestOPS7_PinnedRunsOfABuildWithoutFunctionsMove(t *testing.T) {
 	}
 }
 
-// keyRing is a provider of keys that may change.
-type keyRing struct {
-	mu   sync.Mutex
-	keys []codec.Key
-}
-
-func (k *keyRing) set(ids ...string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.keys = nil
-	for _, id := range ids {
-		k.keys = append(k.keys, flowtest.Key(id))
-	}
-}
-
-func (k *keyRing) provider() codec.KeyProvider {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return codec.Keys(k.keys[0], k.keys[1:]...)
-}
-
-func (k *keyRing) Active(ctx context.Context) (codec.Key, error) { return k.provider().Active(ctx) }
-func (k *keyRing) Key(ctx context.Context, id string) (codec.Key, error) {
-	return k.provider().Key(ctx, id)
-}
-func (k *keyRing) IDs() []string { return k.provider().(interface{ IDs() []string }).IDs() }
-
 // TestOPS7_ABlockedRunContinuesWhenItsFunctionHasTheKey proves that a run whose data a function could
 // not open is offered to it again with the announcement of the missing key, and not before.
 func TestOPS7_ABlockedRunContinuesWhenItsFunctionHasTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memstore.New()
-		with := func(keys codec.KeyProvider) *workflow.Client {
-			c, err := codec.New(codec.Config{Keys: keys})
-			flowtest.Order(t, err)
-			return workflow.NewClient(st, workflow.ClientConfig{Codec: c})
-		}
-		ring := &keyRing{}
-		ring.set("k1")
-		clients := []*workflow.Client{with(codec.Keys(flowtest.Key("k2"), flowtest.Key("k1"))), with(ring), workflow.NewClient(st, workflow.ClientConfig{})}
-		h, err := invoke.Handler(clients[1], registers(order, add), invoke.Config{Secrets: [][]byte{secret}})
+		all, _ := flowtest.WithKeys(t, "k2", "k1")
+		own, keys := flowtest.WithKeys(t, "k1")
+		starter, client := workflow.NewClient(st, workflow.ClientConfig{Codec: all}), workflow.NewClient(st, workflow.ClientConfig{Codec: own})
+		without := workflow.NewClient(st, workflow.ClientConfig{})
+		h, err := invoke.Handler(client, registers(order, add), invoke.Config{Secrets: [][]byte{secret}})
 		flowtest.Order(t, err)
 		var requests atomic.Int64 // for runs
-		d, err := invoke.NewDispatcher(clients[2], invoke.DispatcherConfig{
+		d, err := invoke.NewDispatcher(without, invoke.DispatcherConfig{
 			Targets: []invoke.Target{{URL: "https://function", Secret: secret}},
 			HTTP: &http.Client{Transport: direct{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if !announces(r) {
@@ -189,7 +156,7 @@ func TestOPS7_ABlockedRunContinuesWhenItsFunctionHasTheKey(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.Run(ctx) }()
-		run, err := orders.Start(t.Context(), clients[0], 1)
+		run, err := orders.Start(t.Context(), starter, 1)
 		flowtest.Order(t, err)
 		time.Sleep(5 * time.Minute)
 		info, err := run.Info(t.Context())
@@ -197,13 +164,13 @@ func TestOPS7_ABlockedRunContinuesWhenItsFunctionHasTheKey(t *testing.T) {
 		if n := requests.Load(); info.Status != workflow.StatusBlocked || n != 1 {
 			t.Errorf("status %v after %d requests in 5 minutes, want blocked after one", info.Status, n)
 		}
-		ring.set("k1", "k2")
+		keys.Set("k1", "k2")
 		if got, err := result(t, run); err != nil || got != 4 {
 			t.Errorf("result %d, %v, want 4", got, err)
 		}
 		cancel()
 		flowtest.Order(t, <-ended)
-		for _, c := range clients {
+		for _, c := range []*workflow.Client{starter, client, without} {
 			flowtest.Order(t, c.Close())
 		}
 		flowtest.Order(t, st.Close())

@@ -57,6 +57,31 @@ func (r *runs) promise(queue string, most int) (places int, done func()) {
 	}
 }
 
+// reserveFor reserves capacity for a run that is claimed by its ID. It returns nil if the worker has none
+// at present. The caller must call done after the run was adopted.
+func (r *runs) reserveFor(run *store.Record) (done func()) {
+	free := r.free()
+	for _, u := range run.Uses {
+		if u.Local && slices.ContainsFunc(free, func(c store.FreeCapacity) bool { return c.Limit == u.Name && c.Free < u.Weight }) {
+			return nil
+		}
+	}
+	queue := queueOf(run.Route)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopping.Load() || r.turns.now.Load() != nil || r.occupied() >= r.cfg.Runs || r.openIn(queue) == 0 {
+		return nil
+	}
+	r.reserved++
+	r.promised[queue]++
+	return func() {
+		r.mu.Lock()
+		r.promised[queue]--
+		r.mu.Unlock()
+		r.unreserve()
+	}
+}
+
 // openIn returns the number of free slots for runs of a queue without the slots reserved for claims
 // in flight.
 func (r *runs) openIn(queue string) int { return max(r.leftIn(queue)-r.promised[queue], 0) }

@@ -2,10 +2,12 @@ package worker
 
 import (
 	"context"
+	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
 
 // rescuer claims the blocked runs of a partition after the keys of the worker have changed. The store
@@ -15,8 +17,12 @@ type rescuer struct {
 	*env
 	outage    *outage.Log
 	partition int
+	reserve   func(*store.Record) (done func())
 	claim     func(ctx context.Context, run event.RunID) error
 }
+
+// rescuePause is the interval at which a rescuer checks whether the worker has free capacity.
+const rescuePause = 100 * time.Millisecond
 
 func (r *rescuer) start() {
 	r.work.Go(func() {
@@ -37,13 +43,17 @@ func (r *rescuer) rescue(ctx context.Context) error {
 		}
 		for i := range page.Runs {
 			run := &page.Runs[i]
-			if r.stopping.Load() {
-				return nil
-			}
 			if run.QueueState != store.StateBlocked || r.partitionOf(run.Run) != r.partition || !r.served.claims(run.Route) {
 				continue
 			}
-			if err := r.claim(ctx, run.Run); err != nil {
+			done := r.reserve(run)
+			for ; done == nil; done = r.reserve(run) {
+				if r.stopping.Load() || !wait.For(ctx, r.clock, rescuePause) {
+					return nil
+				}
+			}
+			err := r.claim(ctx, run.Run)
+			if done(); err != nil {
 				return err
 			}
 		}

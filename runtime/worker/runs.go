@@ -30,7 +30,7 @@ type runs struct {
 	parked    *parkedRuns
 	behind    []bool         // by partition: whether ready runs of the partition may wait for a slot of this worker
 	turns     turns          // turns of quarantined runs
-	promised  map[string]int // slots reserved for claims in flight, by queue with a bound
+	promised  map[string]int // slots reserved for claims in flight, by queue
 	releasing int            // number of runs that are being given back without a commit
 	reserved  int            // number of slots reserved for runs that commits claim
 	limited   []store.Route  // routes of runs with permits that have ended or waited on this worker

@@ -1,10 +1,13 @@
 package flowtest
 
 import (
+	"context"
 	"crypto/sha256"
 	"flag"
 	"log/slog"
+	"slices"
 	"sync"
+	"testing"
 
 	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/internal/sealed"
@@ -17,6 +20,46 @@ var sealing = flag.Bool("codec", false, "seal the user data of all tests")
 
 // Key returns a key whose secret is derived from its ID.
 func Key(id string) codec.Key { return codec.Key{ID: id, Secret: sha256.Sum256([]byte(id))} }
+
+// Ring is a provider whose keys can be changed. The first key is the active one.
+type Ring struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+// Set replaces the keys.
+func (r *Ring) Set(ids ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = ids
+}
+
+// IDs returns the IDs of the keys.
+func (r *Ring) IDs() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.ids)
+}
+
+// Active returns the first key.
+func (r *Ring) Active(context.Context) (codec.Key, error) { return Key(r.IDs()[0]), nil }
+
+// Key returns a key by its ID.
+func (r *Ring) Key(_ context.Context, id string) (codec.Key, error) {
+	if !slices.Contains(r.IDs(), id) {
+		return codec.Key{}, codec.ErrKeyNotFound
+	}
+	return Key(id), nil
+}
+
+// WithKeys returns a codec with these keys, and the provider of the keys.
+func WithKeys(t *testing.T, ids ...string) (*codec.Codec, *Ring) {
+	t.Helper()
+	keys := &Ring{ids: ids}
+	c, err := codec.New(codec.Config{Keys: keys})
+	Order(t, err)
+	return c, keys
+}
 
 var sharedCodec = sync.OnceValue(func() *codec.Codec {
 	c, err := codec.New(codec.Config{Keys: codec.Keys(Key("k1"))})

@@ -131,7 +131,7 @@ func smaller(b []byte) []byte {
 // TestOPS5_AMessageThatWasMovedBlocksItsReceiver proves that the data of an item are bound to the item.
 func TestOPS5_AMessageThatWasMovedBlocksItsReceiver(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		c, _ := withKeys(t, "k1")
+		c, _ := flowtest.WithKeys(t, "k1")
 		sealing := w.With(c)
 		run := flowtest.Start(sealing, rotating, "")
 		body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Time: w.Store.Clock().Now(), Name: turns.Name(), Payload: []byte(`"stolen"`)})

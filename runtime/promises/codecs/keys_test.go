@@ -4,56 +4,19 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/shim"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
-
-// ring is a provider whose keys can be changed. The first key is the active one.
-type ring struct {
-	mu  sync.Mutex
-	ids []string
-}
-
-func (r *ring) set(ids ...string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ids = ids
-}
-
-func (r *ring) IDs() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]string(nil), r.ids...)
-}
-
-func (r *ring) Active(context.Context) (codec.Key, error) { return flowtest.Key(r.IDs()[0]), nil }
-
-func (r *ring) Key(_ context.Context, id string) (codec.Key, error) {
-	for _, known := range r.IDs() {
-		if known == id {
-			return flowtest.Key(id), nil
-		}
-	}
-	return codec.Key{}, codec.ErrKeyNotFound
-}
-
-// withKeys returns a codec with these keys, and the provider of the keys.
-func withKeys(t *testing.T, ids ...string) (*codec.Codec, *ring) {
-	t.Helper()
-	keys := &ring{ids: ids}
-	c, err := codec.New(codec.Config{Keys: keys})
-	flowtest.Order(t, err)
-	return c, keys
-}
 
 var (
 	rotating = flowtest.Flow[string, string]("rotating")
@@ -88,7 +51,7 @@ func TestOPS5_KeysAreRotatedUnderLoadWithoutABlockedRun(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
 		fleets := []*flowtest.World{}
 		for _, keys := range [][]string{{"k1"}, {"k1", "k2"}, {"k2", "k1"}} {
-			c, _ := withKeys(t, keys...)
+			c, _ := flowtest.WithKeys(t, keys...)
 			fleets = append(fleets, w.With(c))
 		}
 		var runs []*workflow.Run[string]
@@ -134,8 +97,8 @@ func TestOPS5_KeysAreRotatedUnderLoadWithoutABlockedRun(t *testing.T) {
 // it while it runs gets the run, without a restart.
 func TestOPS5_ARunContinuesWhenARunningWorkerReceivesItsKey(t *testing.T) {
 	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		old, _ := withKeys(t, "k1")
-		next, keys := withKeys(t, "k2")
+		old, _ := flowtest.WithKeys(t, "k1")
+		next, keys := flowtest.WithKeys(t, "k2")
 		by := w.With(old)
 		run := flowtest.Start(by, rotating, "0")
 		for range 3 {
@@ -144,7 +107,7 @@ func TestOPS5_ARunContinuesWhenARunningWorkerReceivesItsKey(t *testing.T) {
 		flowtest.Order(t, turns.Send(w.Ctx, run, ""))
 		w.With(next).Work(worker.Config{Heartbeat: 20 * time.Millisecond, ClaimExpiry: 10 * time.Second}, rotations()...)
 		w.BlockedAs(run, "get key k1 of payloads")
-		keys.set("k2", "k1")
+		keys.Set("k2", "k1")
 		if got, err := run.Result(w.With(old).Ctx); err == nil || got != "" {
 			t.Errorf("a client without key k2 gets %q and %v", got, err)
 		}
@@ -152,6 +115,49 @@ func TestOPS5_ARunContinuesWhenARunningWorkerReceivesItsKey(t *testing.T) {
 			t.Errorf("got %q and %v", got, err)
 		}
 	})
+}
+
+// TestOPS5_AWorkerThatReceivesAKeyClaimsOnlyRunsForWhichItHasSlots proves that a worker does not claim
+// all blocked runs at once when it receives their key, and that it claims each of them in the end.
+func TestOPS5_AWorkerThatReceivesAKeyClaimsOnlyRunsForWhichItHasSlots(t *testing.T) {
+	const most = 2
+	w := flowtest.NewMemory(t)
+	old, _ := flowtest.WithKeys(t, "k1")
+	next, keys := flowtest.WithKeys(t, "k2")
+	by := w.With(old)
+	var runs []*workflow.Run[string]
+	for range 20 {
+		run := flowtest.Start(by, rotating, "0")
+		flowtest.Order(t, turns.Send(w.Ctx, run, "x"))
+		flowtest.Order(t, turns.Send(w.Ctx, run, ""))
+		runs = append(runs, run)
+	}
+	owned := flowtest.Seen[int]{}
+	code := rotations()
+	code[0] = rotate.As(func(_ context.Context, s string) (string, error) {
+		n := 0
+		for _, r := range w.Snapshot().Runs {
+			if r.QueueState == store.StateOwned {
+				n++
+			}
+		}
+		owned.Add(n)
+		return s, nil
+	})
+	after := w.With(next)
+	after.Work(worker.Config{Runs: most, Heartbeat: 20 * time.Millisecond, ClaimExpiry: 10 * time.Second}, code...)
+	for _, run := range runs {
+		w.BlockedAs(run, "get key k1 of payloads")
+	}
+	keys.Set("k2", "k1")
+	for _, run := range runs {
+		if got, err := rotating.Get(after.Client, run.ID()).Result(w.Ctx); err != nil || got != "0x" {
+			t.Errorf("got %q and %v, want 0x", got, err)
+		}
+	}
+	if got := slices.Max(owned.Get()); got > most {
+		t.Errorf("the worker has owned %d runs, and has slots for %d", got, most)
+	}
 }
 
 // TestOPS5_ARunContinuesWhenTheFileOfKeysOfItsWorkerIsEdited is like the test before it, with the
@@ -171,7 +177,7 @@ func TestOPS5_ARunContinuesWhenTheFileOfKeysOfItsWorkerIsEdited(t *testing.T) {
 	flowtest.Order(t, err)
 	next, err := codec.New(codec.Config{Keys: keys})
 	flowtest.Order(t, err)
-	old, _ := withKeys(t, "k1")
+	old, _ := flowtest.WithKeys(t, "k1")
 	run := flowtest.Start(w.With(old), rotating, "0")
 	flowtest.Order(t, turns.Send(w.Ctx, run, ""))
 	by := w.With(next)
