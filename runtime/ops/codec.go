@@ -19,13 +19,15 @@ type KeyUse struct {
 	Bytes int64  // their size in the store, without data that are kept outside of it
 	Runs  int    // number of runs with such data
 	Open  int    // number of these runs that have not ended
+	// Journal is the number of entries of the journal with such a reason.
+	Journal int
 }
 
 // CodecStatus contains the keys of the user data in a store.
 type CodecStatus struct {
 	Runs int // number of runs that were read
-	// Keys are sorted by their IDs. A key that is not listed is required by no run. Chunks of
-	// streams, heartbeats of running steps and records of outboxes are not counted: they have the
+	// Keys are sorted by their IDs. A key that is not listed is required by no run and by no entry of
+	// the journal. Chunks of streams, heartbeats of running steps and records of outboxes are not counted: they have the
 	// keys that were active while a run was executed.
 	Keys []KeyUse
 }
@@ -33,8 +35,8 @@ type CodecStatus struct {
 // codecPage is the number of runs that a request reads.
 const codecPage = 100
 
-// CodecStatus reads all runs of the store and counts their user data by key. It requires no key. It
-// calls tell after each page with the result so far; tell may be nil.
+// CodecStatus reads all runs of the store and the journal, and counts their user data by key. It
+// requires no key. It calls tell after each page with the result so far; tell may be nil.
 func (c *Client) CodecStatus(ctx context.Context, tell func(CodecStatus)) (CodecStatus, error) {
 	var all CodecStatus
 	keys := map[string]*KeyUse{}
@@ -68,21 +70,32 @@ func (c *Client) CodecStatus(ctx context.Context, tell func(CodecStatus)) (Codec
 		}
 		return nil
 	})
+	var reasons map[string]int
+	if err == nil {
+		reasons, err = sealed.CountJournal(ctx, c.store)
+	}
 	if err != nil {
 		return all, fmt.Errorf("codec status: %w", err)
 	}
+	for key, n := range reasons {
+		useOf(keys, key).Journal = n
+	}
+	all.sort(keys)
 	return all, nil
+}
+
+func useOf(keys map[string]*KeyUse, key string) *KeyUse {
+	if keys[key] == nil {
+		keys[key] = &KeyUse{Key: key}
+	}
+	return keys[key]
 }
 
 // add adds the data of a run.
 func (s *CodecStatus) add(keys map[string]*KeyUse, uses map[string]sealed.Use, open bool) {
 	s.Runs++
 	for key, use := range uses {
-		k := keys[key]
-		if k == nil {
-			k = &KeyUse{Key: key}
-			keys[key] = k
-		}
+		k := useOf(keys, key)
 		k.Data, k.Bytes, k.Runs = k.Data+use.Data, k.Bytes+use.Bytes, k.Runs+1
 		if open {
 			k.Open++
@@ -121,10 +134,11 @@ type Resealed struct {
 	Runs    int // number of runs that were read
 	Changed int // number of runs that were sealed again
 	Open    int // number of runs that were skipped because they have not ended
+	Journal int // number of entries of the journal whose reasons were sealed again
 }
 
-// Reseal seals the user data of all runs that have ended with the active key of the client's codec.
-// It also seals data that were stored before a codec was used. It can be interrupted and repeated.
+// Reseal seals the user data of all runs that have ended, and the reasons in the journal, with the
+// active key of the client's codec. It also seals data that were stored before a codec was used. It can be interrupted and repeated.
 // Open runs are skipped: they can be sealed again after their end. Without a codec, the error matches
 // workflow.ErrNotSupported. Reseal calls tell after each page with the result so far; tell may be
 // nil.
@@ -154,6 +168,9 @@ func (c *Client) Reseal(ctx context.Context, tell func(Resealed)) (Resealed, err
 		}
 		return nil
 	})
+	if err == nil {
+		all.Journal, err = s.ResealJournal(ctx)
+	}
 	if err != nil {
 		return all, fmt.Errorf("reseal: %w", err)
 	}

@@ -59,6 +59,8 @@ type keyRow struct {
 	Bytes int64  `json:"bytes"`
 	Runs  int    `json:"runs"`
 	Open  int    `json:"open"`
+	// Journal is the number of reasons in the journal.
+	Journal int `json:"journal"`
 }
 
 // codecStatus is the output of codec status.
@@ -70,9 +72,9 @@ type codecStatus struct {
 // String returns a table.
 func (s *codecStatus) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-20s %10s %12s %8s %8s\n", "KEY", "DATA", "BYTES", "RUNS", "OPEN")
+	fmt.Fprintf(&b, "%-20s %10s %12s %8s %8s %8s\n", "KEY", "DATA", "BYTES", "RUNS", "OPEN", "JOURNAL")
 	for _, r := range s.Keys {
-		fmt.Fprintf(&b, "%-20s %10d %12d %8d %8d\n", cmp.Or(r.Key, "(not encrypted)"), r.Data, r.Bytes, r.Runs, r.Open)
+		fmt.Fprintf(&b, "%-20s %10d %12d %8d %8d %8d\n", cmp.Or(r.Key, "(not encrypted)"), r.Data, r.Bytes, r.Runs, r.Open, r.Journal)
 	}
 	fmt.Fprintf(&b, "%d runs\n", s.Runs)
 	return b.String()
@@ -80,16 +82,16 @@ func (s *codecStatus) String() string {
 
 func (c *command) codecStatus() *cobra.Command {
 	return c.onAllRuns(&cobra.Command{
-		Use: "status", Short: "Count the user data of all runs by key",
-		Long: "Status reads all runs of the store and prints for each key the number of fields with user data, their size, and the number of\n" +
-			"runs and of open runs that need the key. It needs no key. A key that is not listed can be removed, after the workers no longer\n" +
-			"use it. There is no time limit unless --timeout sets one.",
+		Use: "status", Short: "Count the user data of all runs and of the journal by key",
+		Long: "Status reads all runs of the store and prints for each key the number of fields with user data, their size, the number of runs\n" +
+			"and of open runs that need the key, and the number of reasons in the journal. It needs no key. A key that is not listed can be\n" +
+			"removed, after the workers no longer use it. There is no time limit unless --timeout sets one.",
 		Example: "  flowctl codec status\n  flowctl codec status --json",
 	}, func(ctx context.Context, o *ops.Client, show func(runs int)) (fmt.Stringer, error) {
 		got, err := o.CodecStatus(ctx, func(s ops.CodecStatus) { show(s.Runs) })
 		status := &codecStatus{Runs: got.Runs, Keys: make([]keyRow, len(got.Keys))}
 		for i, k := range got.Keys {
-			status.Keys[i] = keyRow{k.Key, k.Data, k.Bytes, k.Runs, k.Open}
+			status.Keys[i] = keyRow{k.Key, k.Data, k.Bytes, k.Runs, k.Open, k.Journal}
 		}
 		return status, err
 	})
@@ -100,23 +102,25 @@ type resealed struct {
 	Runs     int `json:"runs"`
 	Resealed int `json:"resealed"`
 	Open     int `json:"open"`
+	Journal  int `json:"journal"`
 }
 
 // String returns a line.
 func (r resealed) String() string {
-	return fmt.Sprintf("%d runs: %d sealed again, %d open\n", r.Runs, r.Resealed, r.Open)
+	return fmt.Sprintf("%d runs: %d sealed again, %d open; reasons in the journal: %d sealed again\n", r.Runs, r.Resealed, r.Open, r.Journal)
 }
 
 func (c *command) reseal() *cobra.Command {
 	return c.onAllRuns(&cobra.Command{
-		Use: "reseal", Short: "Seal the user data of all ended runs with the active key",
+		Use: "reseal", Short: "Seal the user data of all ended runs and of the journal with the active key",
 		Long: "Reseal opens the user data of each run that has ended and seals them with the active key, with the streams of its chain. It also\n" +
-			"seals data that were stored before a codec was used. The log of a run is replaced in one action, so that reseal can be\n" +
-			"interrupted and repeated, and workers may run meanwhile. Open runs are skipped. There is no time limit unless --timeout sets one.",
+			"seals data that were stored before a codec was used, and the reasons in the journal. The log of a run is replaced in one action,\n" +
+			"so that reseal can be interrupted and repeated, and workers may run meanwhile. Open runs are skipped. There is no time limit\n" +
+			"unless --timeout sets one.",
 		Example: "  FLOWGEN_CODEC_KEYS_FILE=keys flowctl codec reseal",
 	}, func(ctx context.Context, o *ops.Client, show func(runs int)) (fmt.Stringer, error) {
 		got, err := o.Reseal(ctx, func(r ops.Resealed) { show(r.Runs) })
-		return resealed{got.Runs, got.Changed, got.Open}, err
+		return resealed{got.Runs, got.Changed, got.Open, got.Journal}, err
 	})
 }
 

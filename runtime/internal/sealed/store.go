@@ -396,10 +396,7 @@ const reason = "w"
 func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 	entries, _ := store.As[store.Entries](s.Store)
 	if w.Space == store.JournalSpace {
-		value, err := s.convertReason(w.Value, func(text string) (string, error) {
-			sealed, err := s.codec.Seal(ctx, store.ReasonPlace(w.Key), []byte(text))
-			return event.ShownText(string(sealed)), err
-		})
+		value, err := convertReason(w.Value, func(text string) (string, error) { return s.sealReason(ctx, w.Key, text) })
 		if err != nil {
 			return fmt.Errorf("seal the reason of a journal entry: %w", err)
 		}
@@ -417,14 +414,7 @@ func (s *Store) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry,
 	}
 	found = slices.Clone(found)
 	for i := range found {
-		value, err := s.convertReason(found[i].Value, func(text string) (string, error) {
-			sealed, is := event.SealedText(text)
-			if !is {
-				return text, nil
-			}
-			opened, err := s.codec.Open(ctx, store.ReasonPlace(found[i].Key), sealed)
-			return string(opened), err
-		})
+		value, err := convertReason(found[i].Value, func(text string) (string, error) { return s.openReason(ctx, found[i].Key, text) })
 		if err == nil {
 			found[i].Value = value
 		}
@@ -432,19 +422,33 @@ func (s *Store) Entries(ctx context.Context, q store.EntryQuery) ([]store.Entry,
 	return found, nil
 }
 
+func (s *Store) sealReason(ctx context.Context, key, text string) (string, error) {
+	sealed, err := s.codec.Seal(ctx, store.ReasonPlace(key), []byte(text))
+	return event.ShownText(string(sealed)), err
+}
+
+func (s *Store) openReason(ctx context.Context, key, text string) (string, error) {
+	sealed, is := event.SealedText(text)
+	if !is {
+		return text, nil
+	}
+	opened, err := s.codec.Open(ctx, store.ReasonPlace(key), sealed)
+	return string(opened), err
+}
+
 // convertReason returns the value of a journal entry with another reason. It returns a value without
-// a reason unchanged.
-func (s *Store) convertReason(value []byte, convert func(string) (string, error)) ([]byte, error) {
+// a reason, or with the same one, unchanged.
+func convertReason(value []byte, convert func(string) (string, error)) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	var text string
 	if json.Unmarshal(value, &fields) != nil || json.Unmarshal(fields[reason], &text) != nil || text == "" {
 		return value, nil
 	}
-	text, err := convert(text)
-	if err == nil {
-		fields[reason], err = json.Marshal(text)
+	converted, err := convert(text)
+	if err != nil || converted == text {
+		return value, err
 	}
-	if err != nil {
+	if fields[reason], err = json.Marshal(converted); err != nil {
 		return nil, err
 	}
 	return json.Marshal(fields)

@@ -10,6 +10,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/ops"
+	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
@@ -126,6 +127,55 @@ func TestOPS5_ResealedRunsNeedOnlyTheActiveKey(t *testing.T) {
 		w.Work(worker.Config{Queues: []string{"default"}}, code...)
 		if v, err := fails.Get(young, again.ID()).Result(w.Ctx); err != nil || v != "paid with "+marker+" 2" {
 			t.Errorf("retry without the old key: got %q and %v", v, err)
+		}
+	})
+}
+
+// TestOPS5_ResealedReasonsOfTheJournalNeedOnlyTheActiveKey proves that the status lists a key as long
+// as a reason in the journal has it, although no run needs it, and that reseal ends that.
+func TestOPS5_ResealedReasonsOfTheJournalNeedOnlyTheActiveKey(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		old, both, young, none := holding(t, w, "k1"), holding(t, w, "k2", "k1"), holding(t, w, "k2"), workflow.NewClient(w.Store, workflow.ClientConfig{})
+		write := func(c *workflow.Client, reason string) string {
+			e := store.JournalEntry{ID: store.NewJournalID(w.Store.Clock().Now()), Action: "cancel", Principal: "ann", Reason: reason}
+			entries, _ := store.As[store.Entries](c.Store())
+			flowtest.Order(t, store.WriteJournal(w.Ctx, entries, e, store.JournalKeep{}))
+			return e.ID
+		}
+		ids := []string{write(none, "plain"), write(none, ""), write(old, "old"), write(both, "new")}
+		byKey := func() map[string]int {
+			status, err := ops.New(none).CodecStatus(w.Ctx, nil)
+			flowtest.Order(t, err)
+			n := map[string]int{}
+			for _, k := range status.Keys {
+				if n[k.Key] = k.Journal; k.Runs+k.Data+k.Open > 0 {
+					t.Errorf("key %q: %+v, want no runs", k.Key, k)
+				}
+			}
+			return n
+		}
+		if got, want := byKey(), map[string]int{"": 1, "k1": 1, "k2": 1}; !cmp.Equal(got, want) {
+			t.Errorf("before: reasons by key %v, want %v", got, want)
+		}
+		if _, err := ops.New(young).Reseal(w.Ctx, nil); !errors.As(err, new(*codec.KeyError)) {
+			t.Errorf("without the old key: got %v, want a *codec.KeyError", err)
+		}
+		for _, want := range []ops.Resealed{{Journal: 2}, {}} {
+			if got, err := ops.New(both).Reseal(w.Ctx, nil); err != nil || got != want {
+				t.Errorf("got %+v and %v, want %+v", got, err, want)
+			}
+		}
+		if got, want := byKey(), map[string]int{"k2": 3}; !cmp.Equal(got, want) {
+			t.Errorf("after: reasons by key %v, want %v", got, want)
+		}
+		page, err := ops.New(young).Journal(w.Ctx, store.JournalQuery{})
+		flowtest.Order(t, err)
+		reasons := map[string]string{}
+		for i := range page.Entries {
+			reasons[page.Entries[i].ID] = page.Entries[i].Reason
+		}
+		if want := map[string]string{ids[0]: "plain", ids[1]: "", ids[2]: "old", ids[3]: "new"}; !cmp.Equal(reasons, want) {
+			t.Errorf("without the old key: reasons %v, want %v", reasons, want)
 		}
 	})
 }
