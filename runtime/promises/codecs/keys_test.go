@@ -2,6 +2,7 @@ package codecs_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -187,4 +189,40 @@ func TestOPS5_ARunContinuesWhenTheFileOfKeysOfItsWorkerIsEdited(t *testing.T) {
 	if got, err := rotating.Get(by.Client, run.ID()).Result(w.Ctx); err != nil || got != "0" {
 		t.Errorf("got %q and %v", got, err)
 	}
+}
+
+// TestOPS5_ARotationBeginsNewFailureGroups proves that the same failure is in another group when the
+// active key has changed, and that the runs which have failed before stay in theirs.
+func TestOPS5_ARotationBeginsNewFailureGroups(t *testing.T) {
+	fails := flowtest.Flow[int, int]("codecs.groups")
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		c, keys := flowtest.WithKeys(t, "k1", "k2")
+		by := w.With(c)
+		by.Work(worker.Config{}, flowtest.As(fails, func(_ workflow.Context, n int) (int, error) { return 0, fmt.Errorf("no order %d", n) }))
+		want := map[string][]workflow.RunID{}
+		fail := func() (group string) {
+			for n := range 2 {
+				run := flowtest.Start(by, fails, n)
+				flowtest.Failure(by, run)
+				group = w.Record(run).Group
+				want[group] = append(want[group], run.ID())
+			}
+			return group
+		}
+		before := fail()
+		keys.Set("k2", "k1")
+		if after := fail(); after == before || len(want) != 2 || len(want[before]) != 2 {
+			t.Errorf("groups %v, want another one with each active key", want)
+		}
+		page, err := ops.New(by.Client).FailureGroups(w.Ctx, ops.FailureFilter{})
+		flowtest.Order(t, err)
+		if len(page.Groups) != 2 || page.Groups[0].Text != page.Groups[1].Text {
+			t.Errorf("groups %+v, want two with the same text", page.Groups)
+		}
+		for group, runs := range want {
+			if got := by.List(workflow.Filter{Group: group, Oldest: true}); !slices.Equal(got, runs) {
+				t.Errorf("group %s: runs %v, want %v", group, got, runs)
+			}
+		}
+	})
 }
