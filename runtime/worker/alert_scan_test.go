@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/alert"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/schedule"
 	"github.com/flowgen/flowgen/runtime/shim"
@@ -25,16 +27,9 @@ import (
 func scanned(w *flowtest.World, r *receiver) alert.Alert {
 	w.T.Helper()
 	passes(w, "the alert arrives", func() bool { return len(r.got()) > 0 })
-	for range 150 { // five minutes, in which later scans find the same condition
-		w.Clock.Advance(2 * time.Second)
-		synctest.Wait()
-	}
+	during(w, 5*time.Minute) // later scans find the same condition
 	w.StopWorkers()
-	ids := map[workflow.RunID]bool{}
-	for _, a := range r.got() {
-		ids[a.ID] = true
-	}
-	if len(ids) != 1 {
+	if r.ids() != 1 {
 		w.T.Errorf("alerts: got %+v, want one", r.got())
 	}
 	return r.got()[0]
@@ -71,6 +66,128 @@ func TestOPS9_AStepThatIsRetriedForLongIsReported(t *testing.T) {
 		got := scanned(w, r)
 		if got.Condition != alert.Retrying || got.Run != run.ID() || got.Step != "test.slowly" || got.Time.Sub(began) < alert.DefaultAfter {
 			t.Errorf("alert: got %+v, want the retries of %s after %v", got, run.ID(), alert.DefaultAfter)
+		}
+	})
+}
+
+// The test proves that a step which a fork begins again is retried since its first failure there, and
+// not since it was created in the run before.
+func TestOPS9_AStepThatAForkBeginsAgainIsRetriedSinceItsFirstFailure(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		slow := flowtest.AStep[int, int]("slowly", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1_000_000, Initial: time.Minute, Max: time.Minute}})
+		fine := flowtest.AStep[int, int]("fine", shim.Policy{})
+		w.Work(worker.Config{Alerts: reports(r, alert.Retrying)}, slow.As(func(context.Context, int) (int, error) { return 0, errors.New("busy") }),
+			fine.As(func(_ context.Context, n int) (int, error) { return n, nil }),
+			flowtest.As(failing, func(ctx workflow.Context, n int) (int, error) {
+				slowly := workflow.Go(ctx, func(ctx workflow.Context) (int, error) { return slow.Call(ctx, n) })
+				for range 2 {
+					if _, err := fine.Call(ctx, n); err != nil {
+						return 0, err
+					}
+				}
+				return slowly.Get(ctx)
+			}))
+		first := flowtest.Start(w, failing, 1)
+		w.Reach(first, event.StepCompleted, 2)
+		w.Reach(first, event.StepRetrying, 1)
+		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, first.ID(), "try again"))
+		during(w, time.Hour)
+		fork, err := first.Fork(w.Ctx, flowtest.Filter(w.Log(first), event.StepCreated)[2].Key)
+		flowtest.Order(t, err)
+		var failed time.Time
+		passes(w, "the step fails", func() bool {
+			for _, e := range flowtest.Filter(w.Log(fork), event.StepRetrying) {
+				if e.Failure != nil && failed.IsZero() {
+					failed = e.Time
+				}
+			}
+			return !failed.IsZero()
+		})
+		if got := scanned(w, r); got.Run != fork.ID() || got.Time.Sub(failed) < alert.DefaultAfter {
+			t.Errorf("alert: got %+v, want the retries of %s after %v, since %v", got, fork.ID(), alert.DefaultAfter, failed)
+		}
+	})
+}
+
+// ids returns the number of different alerts that a receiver got.
+func (r *receiver) ids() int {
+	ids := map[workflow.RunID]bool{}
+	for _, a := range r.got() {
+		ids[a.ID] = true
+	}
+	return len(ids)
+}
+
+// during lets time pass in steps, in which the workers scan and work.
+func during(w *flowtest.World, d time.Duration) {
+	const step = 10 * time.Second
+	for range d / step {
+		w.Clock.Advance(step)
+		synctest.Wait()
+	}
+}
+
+// The test proves that a fork and a retry of a reported run which fail in the same way are not
+// reported again in the same window.
+func TestOPS9_AForkOfAReportedRunIsNotReportedAgain(t *testing.T) {
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		fine := flowtest.AStep[int, int]("fine", shim.Policy{})
+		w.Work(worker.Config{Alerts: reports(r, alert.Failed)}, fine.As(func(_ context.Context, n int) (int, error) { return n, nil }),
+			flowtest.As(failing, func(ctx workflow.Context, n int) (int, error) {
+				n, err := fine.Call(ctx, n)
+				return 0, errors.Join(err, fmt.Errorf("no order %d", n))
+			}))
+		first := flowtest.Start(w, failing, 1)
+		flowtest.Failure(w, first)
+		passes(w, "the alert arrives", func() bool { return r.ids() == 1 })
+		fork, err := first.Fork(w.Ctx, flowtest.Filter(w.Log(first), event.StepCreated)[0].Key)
+		flowtest.Order(t, err)
+		flowtest.Failure(w, fork)
+		retried, err := first.Retry(w.Ctx)
+		flowtest.Order(t, err)
+		flowtest.Failure(w, retried)
+		during(w, 10*time.Minute)
+		w.StopWorkers()
+		if a := r.got()[0]; r.ids() != 1 || a.Run != first.ID() {
+			t.Errorf("alerts: got %+v, want one about %s", r.got(), first.ID())
+		}
+	})
+}
+
+// The test proves that a run which waits for a limit is not reported as waiting for a worker, also if
+// it is the retry of a reported run, and that its failure is reported once.
+func TestOPS9_ARetriedRunThatWaitsForALimitIsNotReportedAgain(t *testing.T) {
+	held := limit.New("held", limit.Config{AtOnce: 1})
+	takes := flowtest.LimitedFlow[bool, int]("takes", func(bool) []limit.Use { return []limit.Use{held.Use(1)} })
+	topic := workflow.NewTopic[int]("go")
+	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
+		r := &receiver{}
+		w.Work(worker.Config{Alerts: reports(r, alert.Failed, alert.Unserved, alert.Stuck, alert.Retrying, alert.Blocked)},
+			flowtest.As(takes, func(ctx workflow.Context, waits bool) (int, error) {
+				if waits {
+					return topic.Receive(ctx)
+				}
+				return 0, errors.New("no stock")
+			}))
+		first := flowtest.Start(w, takes, false)
+		flowtest.Failure(w, first)
+		passes(w, "the alert arrives", func() bool { return r.ids() == 1 })
+		holder := flowtest.Start(w, takes, true)
+		w.Status(holder, workflow.StatusWaiting)
+		retried, err := first.Retry(w.Ctx)
+		flowtest.Order(t, err)
+		during(w, 4*alert.DefaultAfter)
+		if info, err := retried.Info(w.Ctx); err != nil || info.Status != workflow.StatusPending {
+			t.Errorf("the retried run is %s, %v, want pending until its limit is free", info.Status, err)
+		}
+		flowtest.Order(t, topic.Send(w.Ctx, holder, 1))
+		flowtest.Failure(w, retried)
+		during(w, 4*alert.DefaultAfter)
+		w.StopWorkers()
+		if a := r.got()[0]; r.ids() != 1 || a.Run != first.ID() || a.Condition != alert.Failed {
+			t.Errorf("alerts: got %+v, want one about %s", r.got(), first.ID())
 		}
 	})
 }

@@ -105,12 +105,12 @@ func (s *scan) run(ctx context.Context, r *alert.Rule, g *ops.FailureGroup, run 
 		}
 		at, of.Code, of.Message = end.Time, end.Failure.Code, end.Failure.Message
 	case store.FailureKindRetrying:
-		o, err := s.failing(ctx, run)
-		if err != nil || o == nil || s.now.Sub(o.Since) < r.Patience() {
+		o, since, err := s.failing(ctx, run)
+		if err != nil || o == nil || s.now.Sub(since) < r.Patience() {
 			return false, err
 		}
 		c, of.Step, of.Code = alert.Retrying, o.Name, o.Failure.Code
-		of.Message = "retried since " + o.Since.UTC().Format(time.RFC3339) + ": " + o.Failure.Message
+		of.Message = "retried since " + since.UTC().Format(time.RFC3339) + ": " + o.Failure.Message
 	}
 	if event.IsStepRun(of.Workflow) && run.Parent != "" {
 		of.Run = run.Parent // people know the run whose step it executes
@@ -132,25 +132,39 @@ func (s *scan) lastEvent(ctx context.Context, run *store.Record) (*event.Event, 
 	return &f.Events[len(f.Events)-1], nil
 }
 
-// failing returns the step of a run that is being retried, or nil if there is none. The steps of a
-// paused run are not retried. A log that is too long is not read.
-func (s *scan) failing(ctx context.Context, run *store.Record) (*event.Open, error) {
+// failing returns the step of a run that is being retried, and the time of its first failure, or nil
+// if there is none. In a rerun the step may have been created long before, but attempts of the run
+// before do not count. The steps of a paused run are not retried. A log that is too long is not read.
+func (s *scan) failing(ctx context.Context, run *store.Record) (*event.Open, time.Time, error) {
 	if run.N > scanFrames || run.Status == event.StatusPaused {
-		return nil, nil
+		return nil, time.Time{}, nil
 	}
 	got, err := s.Store.Load(ctx, []store.Load{{Run: run.Run}})
 	if err != nil || got[0].Err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	var state event.LogState
+	failed := map[uint64]time.Time{}
 	for _, b := range got[0].Frames {
 		f, err := event.DecodeFrame(b)
 		for i := 0; err == nil && i < len(f.Events); i++ {
-			err = state.Apply(&f.Events[i])
+			e := &f.Events[i]
+			if err = state.Apply(e); e.Type != event.StepRetrying {
+				continue
+			}
+			if e.Failure == nil {
+				delete(failed, e.Ref) // a rerun begins the step again
+			} else if failed[e.Ref].IsZero() {
+				failed[e.Ref] = e.Time
+			}
 		}
 		if err != nil {
-			return nil, nil //nolint:nilerr // flowctl fsck reports the damage
+			return nil, time.Time{}, nil //nolint:nilerr // flowctl fsck reports the damage
 		}
 	}
-	return state.Failing(), nil
+	o := state.Failing()
+	if o == nil {
+		return nil, time.Time{}, nil
+	}
+	return o, failed[o.Ref], nil
 }
