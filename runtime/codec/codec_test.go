@@ -250,6 +250,32 @@ func TestOPS5_AFailingKeyProviderIsAKeyError(t *testing.T) {
 			t.Errorf("key %q: %v, want a KeyError with the cause", id, err)
 		}
 	}
+	wrong := newCodec(t, codec.Config{Keys: always{key("k2", 1)}})
+	_, err := wrong.Open(t.Context(), place, seal(t, newCodec(t, codec.Config{Keys: codec.Keys(key("k1", 1))}), place, text(100)))
+	if e, ok := errors.AsType[*codec.KeyError](err); !ok || e.Key != "k1" || !strings.Contains(err.Error(), "returned key k2") {
+		t.Errorf("a provider that returns another key: %v, want a KeyError that names both", err)
+	}
+}
+
+// always is a key provider that returns its key under each ID. It does not check the key.
+type always struct{ key codec.Key }
+
+func (a always) Active(context.Context) (codec.Key, error)      { return a.key, nil }
+func (a always) Key(context.Context, string) (codec.Key, error) { return a.key, nil }
+
+// TestOPS5_AKeyWithAChangedSecretReplacesItsCipher proves that a codec uses the secret that its
+// provider returns now, although a provider must not change the secret of a key.
+func TestOPS5_AKeyWithAChangedSecretReplacesItsCipher(t *testing.T) {
+	keys := &always{key("k1", 1)}
+	c := newCodec(t, codec.Config{Keys: keys})
+	old := seal(t, c, place, text(100))
+	keys.key = key("k1", 2)
+	if _, err := c.Open(t.Context(), place, old); !errors.As(err, new(*codec.DamagedError)) {
+		t.Errorf("a payload of the old secret: %v, want a DamagedError", err)
+	}
+	if stored, want := seal(t, c, place, text(100)), seal(t, newCodec(t, codec.Config{Keys: codec.Keys(keys.key)}), place, text(100)); !bytes.Equal(stored, want) {
+		t.Error("payloads are still sealed with the old secret")
+	}
 }
 
 func TestOPS5_AnInvalidKeyIsRefused(t *testing.T) {
@@ -261,6 +287,12 @@ func TestOPS5_AnInvalidKeyIsRefused(t *testing.T) {
 	} {
 		if c, err := codec.New(codec.Config{Keys: keys}); err == nil {
 			t.Errorf("%s: got the codec %v, want an error", name, c)
+		}
+	}
+	for name, k := range map[string]codec.Key{"empty ID": key("", 1), "no secret": {ID: "k1"}} {
+		c := newCodec(t, codec.Config{Keys: always{k}}) // the provider has no method Check
+		if _, err := c.Seal(t.Context(), place, text(100)); !errors.As(err, new(*codec.KeyError)) {
+			t.Errorf("%s of the active key: %v, want a KeyError", name, err)
 		}
 	}
 	if _, err := codec.NewKey("a b"); err == nil {

@@ -73,17 +73,22 @@ func (s *Store) Reseal(ctx context.Context, run event.RunID) (changed bool, err 
 		}
 		changed = changed || &m.Frames[i][0] != &frame[0]
 	}
-	if m.Record.Chain == run && m.Record.Next == "" {
-		streams, err := s.resealStreams(ctx, &m)
-		if err != nil {
+	streams := false
+	if m.Record.Chain == run {
+		if streams, err = s.resealStreams(ctx, &m); err != nil {
 			return false, err
 		}
-		changed = changed || streams
 	}
-	if !changed {
+	if !changed && !streams {
 		return false, nil
 	}
 	_, err = importer.Import(ctx, m)
+	if refused, ok := errors.AsType[*store.ImportError](err); ok && refused.Why == store.ImportGoesOn && streams {
+		if m.Streams = nil; !changed { // a run of the chain is open, and may write to the streams
+			return false, nil
+		}
+		_, err = importer.Import(ctx, m)
+	}
 	return err == nil, err
 }
 

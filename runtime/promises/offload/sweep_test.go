@@ -144,6 +144,27 @@ func TestOPS11_BlobsGoWithTheirRuns(t *testing.T) {
 	})
 }
 
+// TestOPS11_BlobsOfWaitingItemsStay proves that a blob to which only an item in an inbox refers is kept.
+func TestOPS11_BlobsOfWaitingItemsStay(t *testing.T) {
+	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
+		clock := &later{Clock: store.SystemClock}
+		blobs := flowtest.NewBlobs(clock)
+		w.Offload(blobs, large)
+		run := flowtest.Start(w, parents, "small")
+		flowtest.Order(t, news.Send(w.Ctx, run, text(2, 2*large)))
+		used := blobs.Names()
+		clock.by = sealed.Grace + time.Minute
+		sweeper := sealed.NewSweeper(w.Store, blobs, clock)
+		for range 3 {
+			pass(t, sweeper)
+			clock.by += time.Hour
+		}
+		if got := blobs.Names(); len(used) != 1 || !slices.Equal(got, used) {
+			t.Errorf("after the sweeps %v, want %v", got, used)
+		}
+	})
+}
+
 // TestOPS11_NoBlobIsRemovedThatACommitMayReferTo proves the guards of a sweep.
 func TestOPS11_NoBlobIsRemovedThatACommitMayReferTo(t *testing.T) {
 	for name, guard := range map[string]func(t *testing.T, b *guarded, clock *later){
