@@ -49,7 +49,8 @@ type Config struct {
 	// Keys provides the keys that encrypt payloads. If it is nil, payloads are not encrypted.
 	Keys KeyProvider
 	// CompressAbove is the number of bytes above which payloads are compressed if that makes them
-	// smaller. The default is 512. If it is negative, payloads are not compressed.
+	// smaller. Payloads of up to 4 KiB are compressed only if they repeat themselves. The default is
+	// 512. If it is negative, payloads are not compressed.
 	CompressAbove int
 	// Blobs stores the payloads whose stored form has more than OffloadAbove bytes. If it is nil,
 	// payloads are not offloaded.
@@ -99,6 +100,14 @@ func (c *Codec) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error
 	if len(plain) == 0 {
 		return plain, nil
 	}
+	return c.AppendSeal(ctx, nil, at, plain)
+}
+
+// AppendSeal is like [Codec.Seal] and appends the stored form to b.
+func (c *Codec) AppendSeal(ctx context.Context, b []byte, at Place, plain []byte) ([]byte, error) {
+	if len(plain) == 0 {
+		return b, nil
+	}
 	if len(plain) > c.maxSize {
 		return nil, &SizeError{Place: at, Size: int64(len(plain)), Max: int64(c.maxSize)}
 	}
@@ -111,12 +120,14 @@ func (c *Codec) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error
 		}
 		flags |= encrypted
 	}
-	out, scratch := []byte(nil), getBuffer()
-	defer putBuffer(scratch)
 	var room [maxHeader]byte
 	header := appendHeader(room[:0], flags, len(plain), key.ID)
+	var out []byte
 	body := plain
-	if compresses := c.compressAbove >= 0 && len(plain) > c.compressAbove; compresses && len(plain) <= wholesale {
+	compresses := c.compressAbove >= 0 && len(plain) > c.compressAbove && (len(plain) > smallSize || repeats(plain))
+	if compresses && len(plain) <= wholesale {
+		scratch := getBuffer()
+		defer putBuffer(scratch)
 		*scratch = compress(plain, (*scratch)[:0])
 		if len(*scratch) < len(plain) {
 			flags, body = flags|compressed, *scratch
@@ -135,11 +146,14 @@ func (c *Codec) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error
 		flags |= offloaded
 	}
 	if flags == 0 && plain[0] != marker {
-		return plain, nil
+		return append(b, plain...), nil
 	}
 	header[1] = flags
-	if out == nil {
+	if out == nil && flags&offloaded != 0 {
 		out = make([]byte, 0, len(header)+bodySize)
+	} else if out == nil {
+		b = slices.Grow(b, len(header)+bodySize)
+		out = b[len(b):] // where it is appended
 	}
 	out = append(append(out[:0], header...), body...) // the body may be there already
 	if flags&encrypted != 0 {
@@ -149,13 +163,13 @@ func (c *Codec) Seal(ctx context.Context, at Place, plain []byte) ([]byte, error
 		copy(out[len(header)-saltSize:], sum[:])
 	}
 	if flags&offloaded == 0 {
-		return out, nil
+		return append(b, out...), nil
 	}
-	return c.offload(ctx, at, out[:len(header)], out[len(header):])
+	return c.offload(ctx, b, at, out[:len(header)], out[len(header):])
 }
 
-// offload stores the body as a blob and returns the form that refers to it.
-func (c *Codec) offload(ctx context.Context, at Place, header, body []byte) ([]byte, error) {
+// offload stores the body as a blob and appends the form that refers to it to b.
+func (c *Codec) offload(ctx context.Context, b []byte, at Place, header, body []byte) ([]byte, error) {
 	hash := sha256.Sum256(body)
 	name, err := blobName(ctx, at, hash[:])
 	if err != nil {
@@ -164,8 +178,7 @@ func (c *Codec) offload(ctx context.Context, at Place, header, body []byte) ([]b
 	if err := c.blobs.Put(ctx, name, body); err != nil {
 		return nil, &BlobError{Name: name, Err: err}
 	}
-	out := make([]byte, 0, len(header)+hashSize+maxNumber)
-	return appendReference(append(out, header...), hash, len(body)), nil
+	return appendReference(append(b, header...), hash, len(body)), nil
 }
 
 // Open returns the payload of a stored form. Input that is not sealed is returned unchanged. The

@@ -3,6 +3,7 @@ package codec_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -136,6 +137,41 @@ func TestOPS5_EveryPayloadIsOpenedAsItWasSealed(t *testing.T) {
 		}
 	}
 }
+
+// TestOPS5_SmallPayloadsAreCompressedIfTheyRepeatThemselves proves that the encoder is not called in
+// vain for small payloads without structure, and that JSON with the usual structure is compressed.
+func TestOPS5_SmallPayloadsAreCompressedIfTheyRepeatThemselves(t *testing.T) {
+	encoded := base64.StdEncoding.EncodeToString(noise(3000))
+	payloads := map[string]struct {
+		plain string
+		want  bool
+	}{
+		"list":             {string(orders(600)), true},
+		"larger list":      {string(orders(4096)), true},
+		"zeros":            {strings.Repeat("\x00", 600), true},
+		"spaces":           {`"` + strings.Repeat(" ", 600) + `"`, true},
+		"object":           {order, true},
+		"base64":           {encoded[:1024], false},
+		"larger base64":    {encoded[:4000], false},
+		"filled to 100":    {`"run 17 ` + strings.Repeat("x", 92) + encoded[:900] + `"`, false},
+		"noise":            {string(noise(600)), false},
+		"at the threshold": {strings.Repeat(" ", 512), false},
+	}
+	c := newCodec(t, codec.Config{Keys: codec.Keys(key("k1", 1))})
+	for name, tt := range payloads {
+		info, err := codec.Inspect(seal(t, c, place, []byte(tt.plain)))
+		if err != nil || info.Compressed != tt.want {
+			t.Errorf("%s: compressed is %v, want %v (%v)", name, info.Compressed, tt.want, err)
+		}
+	}
+}
+
+// order is an object of 700 bytes.
+const order = `{"id":"3f2a9c1e-77b1-4c1e-9c51-0e3f0e6d9f10","customer":{"name":"Ada Lovelace","email":"ada@example.com",` +
+	`"phone":"+44 20 7946 0000"},"address":{"street":"12 St James's Square","city":"London","zip":"SW1Y 4JH","country":"GB"},"items":[` +
+	`{"sku":"A-1001","title":"Blue notebook","price":12.5,"quantity":2},{"sku":"B-2002","title":"Fountain pen","price":89.99,"quantity":1},` +
+	`{"sku":"C-41000","title":"Ink, black, 50 ml","price":8.99,"quantity":3},{"sku":"D-9931","title":"Paper, A4","price":4.99,"quantity":10}],` +
+	`"shipping":"express","notes":"Leave at the door if nobody answers","created":"2026-11-30T20:29:20Z","total":114.99,"paid":true}`
 
 func TestOPS5_APayloadThatIsNotSealedIsOpenedUnchanged(t *testing.T) {
 	c := newCodec(t, codec.Config{Keys: codec.Keys(key("k1", 1))})

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"sync"
@@ -37,6 +38,35 @@ var streams = sync.Pool{New: func() any {
 // memory has the largest size that may be necessary, because growing it would take longer than the
 // compression of data that cannot be compressed.
 const wholesale = 1 << 20
+
+// smallSize is the size in bytes up to which a payload is compressed only if repeats reports true.
+const smallSize = 4 << 10
+
+// repeats reports whether at least an eighth of a small payload repeats earlier parts of it. The
+// encoder spends most of its time for a small payload on tables of the frequencies of bytes, about
+// 10 us, even if it finds few repetitions. This search visits fewer positions the longer it
+// finds nothing and takes less than a microsecond.
+func repeats(plain []byte) bool {
+	const hashBits = 9
+	var seen [1 << hashBits]uint32 // by hash
+	enough := len(plain) / 8
+	for i, missed := 0, 0; i+4 <= len(plain); {
+		word := binary.LittleEndian.Uint32(plain[i:])
+		before := &seen[word*2654435761>>(32-hashBits)]
+		if *before != word {
+			*before = word
+			missed++
+			i += 1 + missed>>4
+			continue
+		}
+		if enough -= 4; enough <= 0 {
+			return true
+		}
+		missed = 0
+		i += 4
+	}
+	return false
+}
 
 // compress appends the compressed form of plain to b.
 func compress(plain, b []byte) []byte { return encoder().EncodeAll(plain, b) }

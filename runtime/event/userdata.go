@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // SecretAttribute is the prefix of the keys of attributes whose values are user data. The values of
@@ -34,14 +34,14 @@ func (p Part) String() string {
 	return string(append(append(b, '/'), p.Name...))
 }
 
-// ConvertFunc returns the bytes that replace the content of a field. The content is not empty and
-// must not be changed.
-type ConvertFunc func(p Part, content []byte) ([]byte, error)
+// ConvertFunc appends to b the bytes that replace the content of a field. The content is not empty
+// and must not be changed.
+type ConvertFunc func(b []byte, p Part, content []byte) ([]byte, error)
 
 // ConvertFrame returns the frame b with all user data replaced by the results of f. All other bytes,
 // also those of fields that a newer release has added, keep their values, except for the version: it
 // is [SealedVersion] if a result is sealed, and otherwise [WireVersion]. ConvertFrame returns b itself
-// if f returns each content unchanged. Errors match [ErrCorrupt], or are a [*VersionError] or an error
+// if f appends each content unchanged. Errors match [ErrCorrupt], or are a [*VersionError] or an error
 // of f.
 func ConvertFrame(b []byte, f ConvertFunc) ([]byte, error) {
 	body, err := unseal(b, frameMagic, frameFixed+4)
@@ -55,8 +55,9 @@ func ConvertFrame(b []byte, f ConvertFunc) ([]byte, error) {
 	if r.bad || count > uint64(len(r.b))/minEvent {
 		return nil, ErrCorrupt
 	}
-	c := converter{f: f}
-	out := slices.Clone(body[:len(body)-len(r.b)])
+	c := converter{f: f, scratch: scratches.Get().(*[]byte)}
+	defer scratches.Put(c.scratch)
+	out := append((*c.scratch)[:0], body[:len(body)-len(r.b)]...)
 	for i := range count {
 		of := r.bytes()
 		if len(of) == 0 {
@@ -81,8 +82,9 @@ func ConvertItem(b []byte, f ConvertFunc) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := converter{f: f, at: Part{Type: Type(body[2])}}
-	out, err := c.event(slices.Clone(body[:2]), body[2:])
+	c := converter{f: f, at: Part{Type: Type(body[2])}, scratch: scratches.Get().(*[]byte)}
+	defer scratches.Put(c.scratch)
+	out, err := c.event(append((*c.scratch)[:0], body[:2]...), body[2:])
 	if err != nil {
 		return nil, err
 	}
@@ -95,18 +97,33 @@ type converter struct {
 	at      Part
 	changed bool
 	sealed  bool // user data of the result are sealed
+	scratch *[]byte
 }
 
-// result sets the version of out and appends the checksum, or returns before if nothing was replaced.
+// result returns a frame or item with the bytes of out, its version and its checksum, or before if
+// nothing was replaced. If the buffer of out is used again, result copies out.
 func (c *converter) result(before, out []byte) []byte {
+	again := cap(out) <= mostScratch
+	if again {
+		*c.scratch = out
+	}
 	if !c.changed {
 		return before
 	}
 	if out[1] = WireVersion; c.sealed {
 		out[1] = SealedVersion
 	}
+	if again {
+		out = append(make([]byte, 0, len(out)+crc32.Size), out...)
+	}
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
+
+// scratches contains buffers for frames and items while their user data are replaced.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+// mostScratch bounds the capacity of buffers that are used again, in bytes.
+const mostScratch = 64 << 10
 
 // plainPayload reports whether the payload of events of this type is no user data, but a number, the
 // shape of accepted payloads, or the names of streams.
@@ -120,31 +137,33 @@ func (t Type) plainPayload() bool {
 
 // event appends the event b to out.
 func (c *converter) event(out, b []byte) ([]byte, error) {
-	return c.fields(append(out, b[0]), b[1:], func(out []byte, r *reader) ([]byte, bool, error) {
-		switch r.field {
+	return c.fields(append(out, b[0]), b[1:], func(out []byte, field uint64, val []byte) ([]byte, bool, error) {
+		switch field {
 		case fieldPayload:
 			if c.at.Type.plainPayload() {
 				return out, false, nil
 			}
-			return c.replace(out, r, "payload")
+			return c.replace(out, field, val, "payload")
 		case fieldReason:
-			return c.replace(out, r, "reason")
+			return c.replace(out, field, val, "reason")
 		case fieldMeta:
-			return c.replace(out, r, "meta")
+			return c.replace(out, field, val, "meta")
 		case fieldFailure:
-			return c.nested(out, r, func(out, b []byte) ([]byte, error) { return c.failure(out, b, "", 0) })
+			return nested(out, field, val, func(out, b []byte) ([]byte, error) { return c.failure(out, b, "", 0) })
 		case fieldAttrs:
-			return c.attribute(out, r, "")
+			return c.attribute(out, field, val, "")
 		case fieldSpec:
-			return c.nested(out, r, c.spec)
+			return nested(out, field, val, c.spec)
 		}
 		return out, false, nil
 	})
 }
 
-// fields appends the fields of b to out. replace appends a replaced field and returns true, or
-// returns false for a field to copy.
-func (c *converter) fields(out, b []byte, replace func(out []byte, r *reader) ([]byte, bool, error)) ([]byte, error) {
+// replaceFunc appends a replaced field to out and returns true, or returns false for a field to copy.
+type replaceFunc func(out []byte, field uint64, val []byte) ([]byte, bool, error)
+
+// fields appends the fields of b to out.
+func (c *converter) fields(out, b []byte, replace replaceFunc) ([]byte, error) {
 	r := reader{b: b}
 	for {
 		start := r.b
@@ -152,7 +171,7 @@ func (c *converter) fields(out, b []byte, replace func(out []byte, r *reader) ([
 			break
 		}
 		if len(r.val) > 0 {
-			next, done, err := replace(out, &r)
+			next, done, err := replace(out, r.field, r.val)
 			if err != nil {
 				return nil, err
 			}
@@ -169,27 +188,32 @@ func (c *converter) fields(out, b []byte, replace func(out []byte, r *reader) ([
 	return out, nil
 }
 
-// replace appends the field with the content that f returns.
-func (c *converter) replace(out []byte, r *reader, name string) ([]byte, bool, error) {
+// replace appends the field with the content that f appends.
+func (c *converter) replace(before []byte, field uint64, val []byte, name string) ([]byte, bool, error) {
 	p := c.at
 	p.Name = name
-	content, err := c.f(p, r.val)
+	out := binary.AppendUvarint(before, field<<1|kindBytes)
+	at := len(out)
+	out, err := c.f(append(out, 0), p, val)
 	if err != nil {
 		return nil, false, err
 	}
-	c.sealed = c.sealed || IsSealed(content)
-	if bytes.Equal(content, r.val) {
-		return out, false, nil
+	c.sealed = c.sealed || IsSealed(out[at+1:])
+	if bytes.Equal(out[at+1:], val) {
+		return before, false, nil
 	}
 	c.changed = true
-	return appendBytes(out, int(r.field), content), true, nil
+	if len(out) == at+1 { // fields without a content are not encoded
+		return before, true, nil
+	}
+	return putSize(out, at), true, nil
 }
 
 // nested appends a field that contains fields.
-func (c *converter) nested(out []byte, r *reader, fields func(out, b []byte) ([]byte, error)) ([]byte, bool, error) {
-	out = binary.AppendUvarint(out, r.field<<1|kindBytes)
+func nested(out []byte, field uint64, val []byte, fields func(out, b []byte) ([]byte, error)) ([]byte, bool, error) {
+	out = binary.AppendUvarint(out, field<<1|kindBytes)
 	at := len(out)
-	out, err := fields(append(out, 0), r.val)
+	out, err := fields(append(out, 0), val)
 	if err != nil {
 		return nil, false, err
 	}
@@ -201,36 +225,36 @@ func (c *converter) failure(out, b []byte, path string, depth int) ([]byte, erro
 		return nil, ErrCorrupt
 	}
 	causes := 0
-	return c.fields(out, b, func(out []byte, r *reader) ([]byte, bool, error) {
-		switch r.field {
+	return c.fields(out, b, func(out []byte, field uint64, val []byte) ([]byte, bool, error) {
+		switch field {
 		case 1:
-			return c.replace(out, r, path+"message")
+			return c.replace(out, field, val, path+"message")
 		case 4:
-			return c.replace(out, r, path+"data")
+			return c.replace(out, field, val, path+"data")
 		case 5:
-			return c.replace(out, r, path+"stack")
+			return c.replace(out, field, val, path+"stack")
 		case 6:
 			of := path + strconv.Itoa(causes) + "."
 			causes++
-			return c.nested(out, r, func(out, b []byte) ([]byte, error) { return c.failure(out, b, of, depth+1) })
+			return nested(out, field, val, func(out, b []byte) ([]byte, error) { return c.failure(out, b, of, depth+1) })
 		}
 		return out, false, nil
 	})
 }
 
 func (c *converter) spec(out, b []byte) ([]byte, error) {
-	return c.fields(out, b, func(out []byte, r *reader) ([]byte, bool, error) {
-		if r.field != 13 {
+	return c.fields(out, b, func(out []byte, field uint64, val []byte) ([]byte, bool, error) {
+		if field != 13 {
 			return out, false, nil
 		}
-		return c.attribute(out, r, "spec.")
+		return c.attribute(out, field, val, "spec.")
 	})
 }
 
 // attribute appends an attribute, whose value is user data if its key begins with SecretAttribute.
-func (c *converter) attribute(out []byte, r *reader, path string) ([]byte, bool, error) {
+func (c *converter) attribute(out []byte, field uint64, val []byte, path string) ([]byte, bool, error) {
 	key := ""
-	for p := (reader{b: r.val}); p.next(); {
+	for p := (reader{b: val}); p.next(); {
 		if p.field == 1 {
 			key = string(p.val)
 		}
@@ -238,12 +262,12 @@ func (c *converter) attribute(out []byte, r *reader, path string) ([]byte, bool,
 	if !strings.HasPrefix(key, SecretAttribute) {
 		return out, false, nil
 	}
-	return c.nested(out, r, func(out, b []byte) ([]byte, error) {
-		return c.fields(out, b, func(out []byte, r *reader) ([]byte, bool, error) {
-			if r.field != 2 {
+	return nested(out, field, val, func(out, b []byte) ([]byte, error) {
+		return c.fields(out, b, func(out []byte, field uint64, val []byte) ([]byte, bool, error) {
+			if field != 2 {
 				return out, false, nil
 			}
-			return c.replace(out, r, path+key)
+			return c.replace(out, field, val, path+key)
 		})
 	})
 }

@@ -33,13 +33,13 @@ func TestOPS5_AConvertedFrameComesBackAsItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		places, marked := map[string]bool{}, false
-		there, err := event.ConvertFrame(before, func(p event.Part, content []byte) ([]byte, error) {
+		there, err := event.ConvertFrame(before, func(b []byte, p event.Part, content []byte) ([]byte, error) {
 			if places[p.String()] {
 				t.Fatalf("two fields have the path %s", p)
 			}
 			places[p.String()] = true
 			marked = marked || event.IsSealed(content)
-			return turned(content), nil
+			return append(b, turned(content)...), nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -50,14 +50,16 @@ func TestOPS5_AConvertedFrameComesBackAsItWas(t *testing.T) {
 		if _, err := event.DecodeFrame(there); err != nil {
 			t.Fatalf("a converted frame cannot be decoded: %v", err)
 		}
-		back, err := event.ConvertFrame(there, func(_ event.Part, content []byte) ([]byte, error) { return turnedBack(content), nil })
+		back, err := event.ConvertFrame(there, func(b []byte, _ event.Part, content []byte) ([]byte, error) {
+			return append(b, turnedBack(content)...), nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !marked && !bytes.Equal(before, back) { // user data with the mark would change the version
 			t.Fatalf("got %x, want %x", back, before)
 		}
-		same, err := event.ConvertFrame(before, func(_ event.Part, content []byte) ([]byte, error) { return content, nil })
+		same, err := event.ConvertFrame(before, func(b []byte, _ event.Part, content []byte) ([]byte, error) { return append(b, content...), nil })
 		if err != nil || &same[0] != &before[0] {
 			t.Fatalf("a frame without a change is copied (%v)", err)
 		}
@@ -90,12 +92,12 @@ func TestOPS5_AllUserDataOfAnEventAreConverted(t *testing.T) {
 			t.Fatal(err)
 		}
 		fields := 0
-		sealed, err := event.ConvertFrame(frame, func(p event.Part, content []byte) ([]byte, error) {
+		sealed, err := event.ConvertFrame(frame, func(b []byte, p event.Part, content []byte) ([]byte, error) {
 			fields++
 			if !bytes.Contains(content, []byte(marker)) {
 				t.Errorf("%s is converted and is no user data: %q", p, content)
 			}
-			return turned(content), nil
+			return append(b, turned(content)...), nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -117,9 +119,9 @@ func TestOPS5_AConvertedItemComesBackAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	var paths []string
-	sealed, err := event.ConvertItem(item, func(p event.Part, content []byte) ([]byte, error) {
+	sealed, err := event.ConvertItem(item, func(b []byte, p event.Part, content []byte) ([]byte, error) {
 		paths = append(paths, p.String())
-		return turned(content), nil
+		return append(b, turned(content)...), nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +134,9 @@ func TestOPS5_AConvertedItemComesBackAsItWas(t *testing.T) {
 	if err != nil || e.Name != "topic" || !event.IsSealed(e.Payload) || sealed[1] != event.SealedVersion {
 		t.Errorf("got %+v and %v, want a sealed message", e, err)
 	}
-	back, err := event.ConvertItem(sealed, func(_ event.Part, content []byte) ([]byte, error) { return turnedBack(content), nil })
+	back, err := event.ConvertItem(sealed, func(b []byte, _ event.Part, content []byte) ([]byte, error) {
+		return append(b, turnedBack(content)...), nil
+	})
 	if err != nil || !bytes.Equal(back, item) {
 		t.Errorf("got %x and %v, want %x", back, err, item)
 	}
@@ -143,14 +147,14 @@ func TestOPS5_AFrameThatCannotBeConvertedIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nothing := func(_ event.Part, content []byte) ([]byte, error) { return content, nil }
+	nothing := func(b []byte, _ event.Part, content []byte) ([]byte, error) { return append(b, content...), nil }
 	for i := range frame {
 		if _, err := event.ConvertFrame(frame[:i], nothing); !errors.Is(err, event.ErrCorrupt) {
 			t.Fatalf("%d bytes: got %v, want ErrCorrupt", i, err)
 		}
 	}
 	fails := errors.New("the codec fails")
-	if _, err := event.ConvertFrame(frame, func(event.Part, []byte) ([]byte, error) { return nil, fails }); !errors.Is(err, fails) {
+	if _, err := event.ConvertFrame(frame, func([]byte, event.Part, []byte) ([]byte, error) { return nil, fails }); !errors.Is(err, fails) {
 		t.Errorf("got %v, want the error of the codec", err)
 	}
 }
@@ -166,11 +170,15 @@ func FuzzConvertFrame(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		out, err := event.ConvertFrame(b, func(_ event.Part, content []byte) ([]byte, error) { return turned(content), nil })
+		out, err := event.ConvertFrame(b, func(b []byte, _ event.Part, content []byte) ([]byte, error) {
+			return append(b, turned(content)...), nil
+		})
 		if err != nil {
 			return
 		}
-		back, err := event.ConvertFrame(out, func(_ event.Part, content []byte) ([]byte, error) { return turnedBack(content), nil })
+		back, err := event.ConvertFrame(out, func(b []byte, _ event.Part, content []byte) ([]byte, error) {
+			return append(b, turnedBack(content)...), nil
+		})
 		if err != nil {
 			t.Fatalf("a converted frame cannot be converted back: %v", err)
 		}

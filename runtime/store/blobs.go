@@ -53,7 +53,7 @@ func (b *BlobNames) Data(data []byte) {
 	b.Names[string(b.Chain)+"/"+s.Blob] = true
 }
 
-func (b *BlobNames) content(_ event.Part, content []byte) ([]byte, error) {
+func (b *BlobNames) content(out []byte, _ event.Part, content []byte) ([]byte, error) {
 	b.Data(content)
-	return content, nil
+	return append(out, content...), nil
 }

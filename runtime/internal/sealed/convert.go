@@ -120,21 +120,26 @@ func (s *Store) blobsOf(run event.RunID) blobs {
 // sealer returns a function that seals the user data of an owner. Data that are sealed already, for
 // example because they come from an outbox record, stay as they are if passes is set.
 func (s *Store) sealer(ctx context.Context, owner string, at blobs, passes bool) event.ConvertFunc {
-	return func(p event.Part, content []byte) ([]byte, error) {
+	return func(b []byte, p event.Part, content []byte) ([]byte, error) {
 		if passes && event.IsSealed(content) {
-			return content, nil
+			return append(b, content...), nil
 		}
-		return s.seal(ctx, store.Place{Owner: owner, Field: p.String(), Blobs: at}, content)
+		return s.seal(ctx, b, store.Place{Owner: owner, Field: p.String(), Blobs: at}, content)
 	}
 }
 
+// lengths is the number of bytes that the lengths before opened data may need in addition. Without
+// them large data would be copied to make room.
+const lengths = 64
+
 // opener returns a function that opens the user data of an owner.
 func (s *Store) opener(ctx context.Context, owner string, at blobs) event.ConvertFunc {
-	return func(p event.Part, content []byte) ([]byte, error) {
+	return func(b []byte, p event.Part, content []byte) ([]byte, error) {
 		if !event.IsSealed(content) {
-			return content, nil
+			return append(b, content...), nil
 		}
-		return s.codec.Open(ctx, store.Place{Owner: owner, Field: p.String(), Blobs: at}, content)
+		opened, err := s.codec.Open(ctx, store.Place{Owner: owner, Field: p.String(), Blobs: at}, content)
+		return append(slices.Grow(b, len(opened)+lengths), opened...), err
 	}
 }
 
@@ -225,7 +230,7 @@ func (s *Store) chunks(ctx context.Context, run event.RunID, all []store.Publica
 	all = slices.Clone(all)
 	for i := range all {
 		if c := &all[i]; len(c.Body) > 0 {
-			if c.Body, err = s.seal(ctx, s.chunk(run, chain, c.Stream), c.Body); err != nil {
+			if c.Body, err = s.seal(ctx, nil, s.chunk(run, chain, c.Stream), c.Body); err != nil {
 				return nil, fmt.Errorf("seal a chunk of stream %q of run %s: %w", c.Stream, run, err)
 			}
 		}

@@ -19,7 +19,7 @@ type Use struct {
 // Count adds the user data of a run in its stored form to uses, by the ID of the key. The ID of data
 // that are not encrypted is empty.
 func Count(uses map[string]Use, l *store.Loaded) error {
-	count := func(_ event.Part, content []byte) ([]byte, error) {
+	count := func(b []byte, _ event.Part, content []byte) ([]byte, error) {
 		key := ""
 		if event.IsSealed(content) {
 			s, err := event.ReadSealed(content)
@@ -30,7 +30,7 @@ func Count(uses map[string]Use, l *store.Loaded) error {
 		}
 		u := uses[key]
 		uses[key] = Use{u.Data + 1, u.Bytes + int64(len(content))}
-		return content, nil
+		return append(b, content...), nil
 	}
 	for _, frame := range l.Frames {
 		if _, err := event.ConvertFrame(frame, count); err != nil {
@@ -96,12 +96,12 @@ func (s *Store) Reseal(ctx context.Context, run event.RunID) (changed bool, err 
 // their form, because equal data at equal places have equal forms.
 func (s *Store) again(ctx context.Context, owner string, at blobs) event.ConvertFunc {
 	open, seal := s.opener(ctx, owner, at), s.sealer(ctx, owner, at, false)
-	return func(p event.Part, content []byte) ([]byte, error) {
-		plain, err := open(p, content)
+	return func(b []byte, p event.Part, content []byte) ([]byte, error) {
+		plain, err := open(nil, p, content)
 		if err != nil {
 			return nil, err
 		}
-		return seal(p, plain)
+		return seal(b, p, plain)
 	}
 }
 

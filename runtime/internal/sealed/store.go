@@ -338,14 +338,26 @@ func (s *Store) ReadStream(ctx context.Context, r store.ReadStream) (store.Strea
 	return page, nil
 }
 
-// seal seals data. It refuses data that must be kept in the store and are too large for it: data
-// without a prefix for blobs, or of a codec that offloads only data that are larger.
-func (s *Store) seal(ctx context.Context, at store.Place, data []byte) ([]byte, error) {
-	sealed, err := s.codec.Seal(ctx, at, data)
-	if err == nil && len(sealed) > s.most {
-		return nil, &tooLargeError{flow.PayloadError{What: fmt.Sprintf("%s of %s in its stored form", at.Field, at.Owner), Size: len(sealed), Limit: s.most}}
+// appender is a codec that can append a stored form to a buffer. It saves a copy of the form.
+type appender interface {
+	AppendSeal(ctx context.Context, b []byte, at store.Place, data []byte) ([]byte, error)
+}
+
+// seal appends the stored form of data to b. It refuses data that must be kept in the store and are
+// too large for it: data without a prefix for blobs, or of a codec that offloads only data that are
+// larger.
+func (s *Store) seal(ctx context.Context, b []byte, at store.Place, data []byte) (all []byte, err error) {
+	if a, ok := s.codec.(appender); ok {
+		all, err = a.AppendSeal(ctx, b, at, data)
+	} else {
+		var sealed []byte
+		sealed, err = s.codec.Seal(ctx, at, data)
+		all = append(b, sealed...)
 	}
-	return sealed, err
+	if size := len(all) - len(b); err == nil && size > s.most {
+		return nil, &tooLargeError{flow.PayloadError{What: fmt.Sprintf("%s of %s in its stored form", at.Field, at.Owner), Size: size, Limit: s.most}}
+	}
+	return all, err
 }
 
 // tooLargeError is a PayloadError that blocks the run which contains the data.
@@ -365,7 +377,7 @@ func stepData(run event.RunID, key string) store.Place {
 func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fence, key string, body []byte, progress bool) (err error) {
 	keeper, _ := store.As[store.StepDataStore](s.Store)
 	if len(body) > 0 && key != flow.BlockedKey { // the reason why a run is blocked may be a missing key
-		if body, err = s.seal(ctx, stepData(run, key), body); err != nil {
+		if body, err = s.seal(ctx, nil, stepData(run, key), body); err != nil {
 			return err
 		}
 	}

@@ -137,8 +137,8 @@ func TestOPS5_AMessageThatWasMovedBlocksItsReceiver(t *testing.T) {
 		body, err := event.AppendItem(nil, &event.Event{Type: event.MessageReceived, Time: w.Store.Clock().Now(), Name: turns.Name(), Payload: []byte(`"stolen"`)})
 		flowtest.Order(t, err)
 		stolen := event.NewItemID()
-		body, err = event.ConvertItem(body, func(p event.Part, b []byte) ([]byte, error) {
-			return c.Seal(w.Ctx, store.Place{Owner: string(stolen), Field: p.String()}, b)
+		body, err = event.ConvertItem(body, func(b []byte, p event.Part, content []byte) ([]byte, error) {
+			return c.AppendSeal(w.Ctx, b, store.Place{Owner: string(stolen), Field: p.String()}, content)
 		})
 		flowtest.Order(t, err)
 		_, err = w.Store.Deliver(w.Ctx, store.Deliver{Run: run.ID(), Item: store.Item{ID: event.NewItemID(), Scope: store.ScopeChain, Body: body}})

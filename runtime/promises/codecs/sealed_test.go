@@ -76,11 +76,11 @@ func TestOPS5_NoUserDataAreInTheStore(t *testing.T) {
 		for _, r := range snap.Runs {
 			for _, frame := range r.Frames {
 				all.Write(frame)
-				if _, err := event.ConvertFrame(frame, func(_ event.Part, content []byte) ([]byte, error) {
+				if _, err := event.ConvertFrame(frame, func(b []byte, _ event.Part, content []byte) ([]byte, error) {
 					if event.IsSealed(content) {
 						sealed++
 					}
-					return content, nil
+					return append(b, content...), nil
 				}); err != nil {
 					t.Error(err)
 				}

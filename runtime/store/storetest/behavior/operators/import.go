@@ -158,9 +158,9 @@ var importBehaviors = []behavior{
 		m := h.exported(run)
 		changed := 0
 		for i := range m.Frames {
-			frame, err := event.ConvertFrame(m.Frames[i], func(_ event.Part, content []byte) ([]byte, error) {
+			frame, err := event.ConvertFrame(m.Frames[i], func(b []byte, _ event.Part, content []byte) ([]byte, error) {
 				changed++
-				return append([]byte{event.SealedMark, 0, 1}, content...), nil
+				return append(append(b, event.SealedMark, 0, 1), content...), nil
 			})
 			h.Check("convert", err)
 			m.Frames[i] = frame
