@@ -23,8 +23,8 @@ type counter struct {
 	all     atomic.Int64
 	mu      sync.Mutex
 	by      map[string]int // number of calls by command name or script name
-	scripts int
-	beats   chan struct{} // receives a value for each heartbeat; nil if unused
+	scripts int            // number of executed scripts; a batch counts as its operations
+	beats   chan struct{}  // receives a value for each heartbeat; nil if unused
 }
 
 func (c *counter) DialHook(next redis.DialHook) redis.DialHook {
@@ -54,17 +54,19 @@ func (c *counter) count(cmds ...redis.Cmder) {
 	defer c.mu.Unlock()
 	for _, cmd := range cmds {
 		c.all.Add(1)
-		name := cmd.Name()
-		if name == "evalsha" || name == "eval" {
-			name = redisstore.ScriptOf(cmd.Args()[1])
-			c.scripts++
+		names := []string{cmd.Name()}
+		if names[0] == "evalsha" || names[0] == "eval" {
+			names = redisstore.ScriptsOf(cmd.Args())
+			c.scripts += len(names)
 		}
 		if c.by == nil {
 			c.by = map[string]int{}
 		}
-		c.by[name]++
-		if name == "heartbeat" && c.beats != nil {
-			c.beats <- struct{}{}
+		for _, name := range names {
+			c.by[name]++
+			if name == "heartbeat" && c.beats != nil {
+				c.beats <- struct{}{}
+			}
 		}
 	}
 }
@@ -77,8 +79,10 @@ func (c *counter) forget(cmds ...redis.Cmder) {
 	for _, cmd := range cmds {
 		if err := cmd.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 			c.all.Add(-1)
-			c.by[redisstore.ScriptOf(cmd.Args()[1])]--
-			c.scripts--
+			for _, name := range redisstore.ScriptsOf(cmd.Args()) {
+				c.by[name]--
+				c.scripts--
+			}
 		}
 	}
 }

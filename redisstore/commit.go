@@ -11,8 +11,8 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// Commit appends frames and carries out the effects of the commits. It pipelines the commits, which
-// takes one round trip per node.
+// Commit appends frames and carries out the effects of the commits. It pipelines the scripts of the
+// commits, which takes one round trip per node.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -130,7 +130,7 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 				creates[i] = store.Create{Run: event.NewRunID(time.Now(), 0), Route: route, Frame: []byte("first"), Seq: 1, CommitID: event.NewCommitID()}
 			}
 			must(st.Create(ctx, creates))
-		}, 9.1, 340},
+		}, 6.2, 340},
 		{"claim", func() {
 			claim := store.Claim{Session: session, Token: event.NewToken(), Routes: []store.Route{route}, Max: runs}
 			for i, r := range must(st.Claim(ctx, claim)).Runs {
@@ -146,7 +146,7 @@ func TestCost_TheServerDoesLittleForARun(t *testing.T) {
 				commits[i].Effect, commits[i].Status = store.EffectFinish, event.StatusCompleted
 			}
 			commit()
-		}, 10, 350},
+		}, 5.2, 350},
 		{"heartbeat", func() {
 			for range runs {
 				must(st.Heartbeat(ctx, 0, session))

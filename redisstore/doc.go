@@ -144,6 +144,11 @@
 // can be repeated. Two short scripts carry out nearly all commits. In all other cases they report
 // that they have changed nothing, and the store calls the long script.
 //
+// A request with three or more such commits, or creations, executes them by script batch, in one
+// command: for each partition in a cluster, otherwise for all. The operations of a batch are those
+// of the short scripts and of the creation, and each affects only its own run. A batch executes the
+// commands on an index as one command.
+//
 // A stream takes 4 KiB with its first entry. Scripts that park or end a run replace it by a copy,
 // which takes only the bytes that it needs. Scripts that create a run do the same if the run is not
 // claimed soon. This is the case if the run starts later, if it is queued after another run, or if
@@ -195,8 +200,8 @@
 // # Reading order
 //
 // keys.go contains the names of the keys. value.go contains the header of a run, which nearly every
-// operation uses, and the other packed values. open.go and url.go contain the Store. script.go and
-// send.go build and send scripts, errors.go converts their errors, and pubsub.go receives
+// operation uses, and the other packed values. open.go and url.go contain the Store. script.go,
+// batch.go and send.go build and send scripts, errors.go converts their errors, and pubsub.go receives
 // notifications. Each of the other files has one subject, and the same name as in the other stores:
 // create.go, session.go, claim.go, commit.go, outbox.go, load.go, wait.go, stream.go, list.go,
 // limit.go, failuregroup.go (failure groups), entry.go, stepdata.go and purge.go. inspect.go and

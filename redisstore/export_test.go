@@ -32,6 +32,23 @@ func HeaderInState(p store.QueueState) func(packed string) string {
 // Prefix returns the prefix of the keys of a store.
 func (s *Store) Prefix() string { return s.cfg.Prefix }
 
+// BatchEverything makes the store execute single operations by script batch, like several.
+func (s *Store) BatchEverything() { s.fewest = 1 }
+
+// ScriptsOf returns the names of the scripts that an EVALSHA command executes: the operations of
+// script batch, or the script.
+func ScriptsOf(args []any) (names []string) {
+	if args[1] != &scriptBatch.sha && args[1] != &scriptBatch.text {
+		return []string{ScriptOf(args[1])}
+	}
+	for i := 4; i < len(args); {
+		form := *args[i].(*bytesArg)
+		names = append(names, map[byte]string{'a': "append", 'f': "finish", 'c': "create"}[form[0]])
+		i += 1 + int(form[1]) + int(form[2])
+	}
+	return names
+}
+
 // ScriptOf returns the name of the script whose EVALSHA command has the given first argument.
 func ScriptOf(argument any) string {
 	for _, s := range []*script{

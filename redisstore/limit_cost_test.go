@@ -235,14 +235,14 @@ func ordinary(l *limitedRuns, create, claim, finish float64) []costOp {
 // many runs of its partition wait for a limit.
 func TestCost_LimitsCostRunsNothingThatUseNone(t *testing.T) {
 	free := newLimitedRuns(t, 0)
-	want := free.measure(ordinary(free, 9.1, 3.3, 10))
+	want := free.measure(ordinary(free, 6.2, 3.3, 5.2))
 	l := newLimitedRuns(t, 1, store.Use{LimitID: store.LimitID{Name: "gpu"}, Weight: 1})
 	l.create(20)
 	l.claim(20, 1)
 	l.finish()
 	l.claim(20, 1) // finds the other runs waiting, so the next claims skip them
 	l.uses, l.owned = nil, nil
-	if diff := cmp.Diff(want, l.measure(ordinary(l, 9.1, 3.3, 10))); diff != "" {
+	if diff := cmp.Diff(want, l.measure(ordinary(l, 6.2, 3.3, 5.2))); diff != "" {
 		t.Errorf("commands per run beside a limit for which others wait (-without +with):\n%s", diff)
 	}
 }
@@ -252,7 +252,7 @@ func TestCost_LimitsCostRunsNothingThatUseNone(t *testing.T) {
 func TestCost_FairRunsTakeNoScriptMore(t *testing.T) {
 	l := newLimitedRuns(t, 0)
 	l.change = func(n int, c *store.Create) { c.Fair, c.Share = "tenant "+strconv.Itoa(n%10), 1+n%3 }
-	l.measure(ordinary(l, 16.1, 4.4, 13))
+	l.measure(ordinary(l, 11.2, 4.4, 7.2))
 }
 
 // TestShares_PassesThatAreOverAreForgotten proves that the pass of an idle fairness key is removed

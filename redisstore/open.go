@@ -37,6 +37,7 @@ type Store struct {
 	inspecting     sync.Mutex
 	inspected      map[int]*keySet
 	manyRuns       int // replaces the default in tests
+	fewest         int // fewestCalls, except in tests
 	damages        store.Damages
 }
 
@@ -138,7 +139,7 @@ func open(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		client: client, cfg: cfg, injected: cfg.Clock, server: newServerClock(),
-		names: newNames(), done: make(chan struct{}), inspected: map[int]*keySet{}, manyRuns: manyRuns,
+		names: newNames(), done: make(chan struct{}), inspected: map[int]*keySet{}, manyRuns: manyRuns, fewest: fewestCalls,
 	}
 	s.pubsub = newPubsub(client, s.done)
 	for n := range cfg.Partitions {

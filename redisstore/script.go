@@ -26,10 +26,11 @@ type script struct {
 	name      string
 	load      sync.Once
 	text, sha string // set by ready
+	operation byte   // names the script in the arguments of script batch; 0 if a batch cannot contain it
 }
 
 var (
-	scriptCreate         = newScript("create")
+	scriptCreate         = newOperation("create")
 	scriptCollect        = newScript("collect")
 	scriptOpenSession    = newScript("open_session")
 	scriptHeartbeat      = newScript("heartbeat")
@@ -45,8 +46,8 @@ var (
 	scriptSeize          = newScript("seize")
 	scriptDue            = newScript("due")
 	scriptCommit         = newScript("commit")
-	scriptAppend         = newScript("append")
-	scriptFinish         = newScript("finish")
+	scriptAppend         = newOperation("append")
+	scriptFinish         = newOperation("finish")
 	scriptRelease        = newScript("release")
 	scriptDeliver        = newScript("deliver")
 	scriptProbe          = newScript("probe")
@@ -67,9 +68,13 @@ var (
 	scriptImport         = newScript("import")
 	scriptEntry          = newScript("entry")
 	scriptCount          = newScript("count")
+	scriptBatch          = newScript("batch")
 )
 
 func newScript(name string) *script { return &script{name: name} }
+
+// newOperation returns a script that script batch can execute, too.
+func newOperation(name string) *script { return &script{name: name, operation: name[0]} }
 
 // ready builds the text of the script once, from its source and the parts that the source names.
 // The text contains no comments.
@@ -85,17 +90,29 @@ func (s *script) ready() *script {
 }
 
 // put appends the source with the given name. It replaces a line that names parts by the sources of
-// these parts.
+// these parts, and a line that names an operation by a function that does what its script does.
 func put(b *strings.Builder, name string) {
 	for line := range strings.Lines(source(name)) {
-		code := strings.TrimSpace(line)
-		if parts, ok := partsOf(code); ok {
-			for _, part := range parts {
-				put(b, "part/"+part)
+		putLine(b, line)
+	}
+}
+
+func putLine(b *strings.Builder, line string) {
+	code := strings.TrimSpace(line)
+	if operation, ok := strings.CutPrefix(code, "-- Operation: "); ok {
+		b.WriteString("local function " + operation + "()\n")
+		for line := range strings.Lines(source(operation)) {
+			if !strings.HasPrefix(line, "-- Parts: ") { // script batch has included them
+				putLine(b, line)
 			}
-		} else if code != "" && !strings.HasPrefix(code, "--") {
-			b.WriteString(line)
 		}
+		b.WriteString("end\n")
+	} else if parts, ok := partsOf(code); ok {
+		for _, part := range parts {
+			put(b, "part/"+part)
+		}
+	} else if code != "" && !strings.HasPrefix(code, "--") {
+		b.WriteString(line)
 	}
 }
 
@@ -132,6 +149,8 @@ type call struct {
 	err    error
 	buffer []any // buffer for the command; nil to allocate one
 	size   int   // approximate number of bytes to send; 0 if small
+	form   [3]byte
+	formed bytesArg // form, as an argument of script batch
 }
 
 // Types of values that go-redis writes unchanged. An argument is a pointer to such a value, which
@@ -206,17 +225,20 @@ func (c *call) command(ctx context.Context, whole bool) command {
 	if n := 4 + len(c.keys) + len(c.args); n > len(c.buffer) {
 		args = make([]any, 0, n)
 	}
-	if s := c.script.ready(); whole {
-		args = append(args, "eval", &s.text)
-	} else {
-		args = append(args, "evalsha", &s.sha)
-	}
-	args = append(args, len(c.keys)+1)
+	args = append(c.script.head(args, whole), len(c.keys)+1)
 	for i := range c.keys {
 		args = append(args, &c.keys[i])
 	}
 	args = append(args, &c.p.none)
 	return command{redis.NewCmd(ctx, append(args, c.args...)...)}
+}
+
+// head appends the beginning of the command that executes the script.
+func (s *script) head(args []any, whole bool) []any {
+	if s.ready(); whole {
+		return append(args, "eval", &s.text)
+	}
+	return append(args, "evalsha", &s.sha)
 }
 
 // at returns the time argument of a script. With "0" the script reads the clock of the server.

@@ -104,26 +104,27 @@ func insist(ctx context.Context, calls []*call, send sender) {
 func (s *Store) send(ctx context.Context, calls []*call, whole bool) []*call {
 	if size := sizeOf(calls); size > large {
 		return s.sendByNode(ctx, calls, whole, func(node redis.Cmdable, calls []*call) []*call {
-			return pipelined(ctx, allow(node, size).Pipeline(), calls, whole)
+			return s.pipelined(ctx, allow(node, size).Pipeline(), calls, whole)
 		})
 	}
 	if server, ok := s.client.(*redis.Client); ok && len(calls) == 1 {
-		c := calls[0].command(ctx, whole)
-		return settle(calls, []redis.Cmder{c}, server.Process(ctx, c))
+		sent := s.ship(calls)
+		sent[0].command = sent[0].build(ctx, whole)
+		return settle(sent, server.Process(ctx, sent[0].command))
 	}
 	pipe, ok := s.pipes.Get().(redis.Pipeliner)
 	if !ok {
 		pipe = s.client.Pipeline()
 	}
-	again := pipelined(ctx, pipe, calls, whole)
+	again := s.pipelined(ctx, pipe, calls, whole)
 	s.pipes.Put(pipe) // the pipeline is empty after Exec
 	return again
 }
 
-func pipelined(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool) []*call {
-	queue(ctx, pipe, calls, whole)
-	commands, err := pipe.Exec(ctx)
-	return settle(calls, commands, err)
+func (s *Store) pipelined(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool) []*call {
+	sent := s.queue(ctx, pipe, calls, whole)
+	_, err := pipe.Exec(ctx)
+	return settle(sent, err)
 }
 
 const (
@@ -151,44 +152,49 @@ func sizeOf(calls []*call) int {
 	return n
 }
 
-// queue adds the commands of scripts to a pipeline. If whole is set, it sends the text of each
-// script, otherwise the hash.
-func queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool) {
+// queue adds the commands of scripts to a pipeline and returns them. If whole is set, it sends the
+// text of each script, otherwise the hash.
+func (s *Store) queue(ctx context.Context, pipe redis.Pipeliner, calls []*call, whole bool) []shipment {
 	type kind struct {
 		script *script
 		p      *partition
 	}
-	sent := map[kind]bool{} // scripts in the pipeline that include their text
-	queued := make([]redis.Cmder, len(calls))
-	for i, c := range calls {
-		text := whole && !sent[kind{c.script, c.p}]
+	texts := map[kind]bool{} // scripts in the pipeline that include their text
+	sent := s.ship(calls)
+	queued := make([]redis.Cmder, len(sent))
+	for i := range sent {
+		k := kind{sent[i].script, sent[i].calls[0].p}
+		text := whole && !texts[k]
 		if text {
-			sent[kind{c.script, c.p}] = true
+			texts[k] = true
 		}
-		queued[i] = c.command(ctx, text)
+		sent[i].command = sent[i].build(ctx, text)
+		queued[i] = sent[i].command
 	}
 	_ = pipe.BatchProcess(ctx, queued...) // a pipeline only queues the commands, without an error
+	return sent
 }
 
 // settle sets the results of scripts from their commands. It returns the scripts that were refused.
 // failed is the error of the pipeline, or of the only command.
-func settle(calls []*call, commands []redis.Cmder, failed error) (again []*call) {
+func settle(sent []shipment, failed error) (again []*call) {
 	lost := failed != nil // true if the pipeline failed and no command has an error of its own
-	for i, c := range calls {
-		c.reply, c.err = commands[i].(command).Result()
-		if c.err != nil {
+	for i := range sent {
+		if err := sent[i].open(); err != nil {
 			lost = false
-		}
-		if c.err != nil && refused(c.err) {
-			again = append(again, c)
+			if refused(err) {
+				again = append(again, sent[i].calls...)
+			}
 		}
 	}
-	for _, c := range calls {
-		switch {
-		case lost:
-			c.err = failed
-		case c.err == nil && c.reply == nil: // every script returns a value
-			c.err = errHidden
+	for i := range sent {
+		for _, c := range sent[i].calls {
+			switch {
+			case lost:
+				c.err = failed
+			case c.err == nil && c.reply == nil: // every script returns a value
+				c.err = errHidden
+			}
 		}
 	}
 	return again
@@ -209,11 +215,11 @@ func (s *Store) sendReplicated(ctx context.Context, calls []*call, whole bool) [
 	size := sizeOf(calls)
 	return s.sendByNode(ctx, calls, whole, func(node redis.Cmdable, calls []*call) []*call {
 		pipe := allow(node, size).Pipeline()
-		queue(ctx, pipe, calls, whole)
+		sent := s.queue(ctx, pipe, calls, whole)
 		wait := command{redis.NewCmd(ctx, "wait", s.cfg.WaitReplicas, s.cfg.WaitTimeout.Milliseconds())}
 		_ = pipe.Process(ctx, wait) // a pipeline only queues the command, without an error
-		commands, err := pipe.Exec(ctx)
-		again := settle(calls, commands, err)
+		_, err := pipe.Exec(ctx)
+		again := settle(sent, err)
 		if n, err := wait.Int(); err != nil || n < s.cfg.WaitReplicas {
 			for _, c := range calls {
 				if c.err == nil {

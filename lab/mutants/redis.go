@@ -58,14 +58,14 @@ var redisMutants = []Mutant{
 		"then.queueState, then.fence.Token = store.StateEnded, event.Token{}", "then.queueState = store.StateEnded", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 	onRedis("F2/redis/finish-owned", "finish.lua leaves the run among those of its owner", "lua/finish.lua",
-		"intact('SREM', tag .. 'o:' .. m[2], run)", "", "FinishEndsTheRun").
+		"index('SREM', tag .. 'o:' .. m[2], run)", "", "FinishEndsTheRun").
 		by("TestFinish_TheShortScriptTakesTheRunFromItsOwner"),
 
 	onRedis("F2/redis/finish-step-data", "finish.lua ends a run that has step data, and leaves it", "lua/step_data.lua",
 		"local new = with_flag(header, has_rest, true)", "local new = header").
 		by("TestFinish_TheShortScriptLeavesARunWithStepDataToTheLongOne"),
 	onRedis("F2/redis/owner", "a run that is created owned is not among those of its session", "lua/create.lua",
-		"redis.call('SADD', owned, run)", "", "F2_ClosingASessionRecoversWhatItBore"),
+		"enlist('SADD', owned, run)", "", "F2_ClosingASessionRecoversWhatItBore"),
 
 	onRedis("F3/redis/commit", "commit.lua appends behind any frame", "lua/commit.lua",
 		"if cid ~= ARGV[6] then", "if false then", "F3_CommitMustContinueTheLastFrame"),
@@ -167,16 +167,16 @@ var redisMutants = []Mutant{
 		"if active or due > now then", "if active then", "ARunThatASessionWouldHaveToWaitForIsNotCreated"),
 	onRedis("C1/redis/owner-line", "a session owns a run behind an active one", "lua/create.lua",
 		"if active or due > now then", "if due > now then", "ARunBehindAnActiveOneIsNotCreatedOwned"),
-	onRedis("C1/redis/owner-over", "a run is created whose owner is over", "lua/create.lua",
-		"if not s[1] or s[2] then", "if false then", "ASessionThatIsOverCreatesNothing"),
-	onRedis("C1/redis/owner-recovering", "a run is created whose owner is being recovered", "lua/create.lua",
-		"if not s[1] or s[2] then", "if not s[1] then", "ASessionThatIsBeingRecoveredCreatesNothing"),
+	onRedis("C1/redis/owner-over", "a run is created whose owner is over", "lua/part/enlist.lua",
+		"return s[1] and not s[2]", "return true", "ASessionThatIsOverCreatesNothing"),
+	onRedis("C1/redis/owner-recovering", "a run is created whose owner is being recovered", "lua/part/enlist.lua",
+		"return s[1] and not s[2]", "return s[1]", "ASessionThatIsBeingRecoveredCreatesNothing"),
 	onRedis("C1/redis/owner-epoch", "a create sent again is told of its fence after another claim", "lua/create.lua",
 		"string.sub(there, 9, 25) == string.sub(header, 9, 25)", "string.sub(there, 9, 17) == string.sub(header, 9, 17)", "C1_CreateWithAnOwnerSentAgainLaterIsToldOfNoFence"),
 	onRedis("C1/redis/owner-token", "a create sent again is told of a fence that it has not", "lua/create.lua",
 		"string.sub(there, 9, 25) == string.sub(header, 9, 25)", "true", "C1_CreateSentAgainIsToldOfNoFenceButItsOwn"),
 	onRedis("C1/redis/owner-route", "the route of a run that is created owned has no name", "lua/create.lua",
-		"redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])", "").behind("redis.call('SADD', owned, run)").by("TestCreate_ALocalStartNamesItsRoute"),
+		"name_route(route, ARGV[first + 2])", "").behind("enlist('SADD', owned, run)").by("TestCreate_ALocalStartNamesItsRoute"),
 
 	onRedis("P1/redis/ended", "a run is purged that has not ended", "lua/part/reschedule.lua",
 		"if not at or ", "at = at or '0'\n  if ", "P1_OnlyRunsThatHaveEndedArePurged", "P1_ARunIsNotPurgedBeforeItsCreationIsConfirmed",
@@ -302,7 +302,7 @@ var redisMutants = []Mutant{
 	onRedis("K1/redis/claimed", "a run that is claimed stays in the ready set", "lua/part/take.lua",
 		"redis.call('ZREM', set, unpack(members))", "", "ClaimGivesTheRunToTheSession"),
 	onRedis("K1/redis/owner", "a run that is created owned wakes", "lua/create.lua",
-		"redis.call('SADD', owned, run)", "redis.call('SADD', owned, run)\n  wake(route)", "K1_ARunThatIsCreatedOwnedIsNotToBeClaimed"),
+		"enlist('SADD', owned, run)", "enlist('SADD', owned, run)\n  wake(route)", "K1_ARunThatIsCreatedOwnedIsNotToBeClaimed"),
 
 	onRedis("K2/redis/ready", "what is made ready wakes nobody", "lua/part/ready.lua",
 		"  return wake(route)\nend", "  return true\nend", "K2_AStartWakesABlockedWait").behind("local function enqueue"),

@@ -73,7 +73,7 @@ if flagged(header, is_limited) then
     return refused
   end
 end
--- Part: compact sets add
+-- Part: compact sets enlist add
 local inbox, seen = tag .. 'i:' .. run, tag .. 's:' .. run
 redis.call('DEL', inbox, seen)
 redis.call('RPUSH', inbox, ARGV[8])

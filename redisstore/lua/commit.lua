@@ -230,7 +230,7 @@ else
       redis.call('PUBLISH', tag .. 'stream:' .. (o[7] or run), '')
     end
   else
-    -- Part: add continue
+    -- Part: enlist add continue
     local chain = o[7] or run
     retire(run, header, o[2], o[10], o[4], written, at, o[6] or chain == run, o[8])
     continue_as(run, chain, wid, new, written, unread, o[8], order)

@@ -24,7 +24,7 @@
 -- owned is never ready: it takes neither a counter nor a notification. Most keys are built, since
 -- few runs need them.
 --
--- Parts: tag clock header ready compact sets add lost
+-- Parts: tag clock header ready compact sets enlist add lost
 
 local terms = tonumber(ARGV[2])
 local first, plain, wid = 3 + terms, terms == 0, terms > 0 and ARGV[6] or ''
@@ -74,8 +74,7 @@ if owned then
   if active or due > now then
     return {'later'}
   end
-  local s = redis.call('HMGET', KEYS[2], 'i', 'r')
-  if not s[1] or s[2] then
+  if not is_open(KEYS[2]) then
     return {'expired'}
   end
   if limited then
@@ -95,8 +94,8 @@ if owned then
     ARGV[first + 8] = (#l.uses > 0 and '1' or '0') .. string.sub(ARGV[first + 8], 2)
   end
   add_run(first, at, header, string.sub(owned, #tag + 3))
-  redis.call('SADD', owned, run)
-  redis.call('HSETNX', tag .. 'k', route, ARGV[first + 2])
+  enlist('SADD', owned, run)
+  name_route(route, ARGV[first + 2])
   if wid ~= '' then
     redis.call('HSET', tag .. 'u', wid, run)
   end

@@ -23,7 +23,7 @@
 -- are built, since constant keys need not be sent. An index that was overwritten is skipped: the
 -- script that reads it reports it, and a repair writes it again.
 --
--- Parts: tag intact clock compact sets
+-- Parts: tag intact clock compact sets index
 
 local meta, guard, frame = KEYS[1], ARGV[2], ARGV[4]
 local m = redis.call('HMGET', meta, 'H', 'p', 'a', 'c', 'u')
@@ -43,11 +43,11 @@ if flags >= 128 then
   -- Part: header ready limit limiter_queue
   give_back(run, nil, true)
 end
-intact('SREM', tag .. 'o:' .. m[2], run)
-intact('ZREM', open_runs(m[4], m[5]), run)
-intact('ZADD', done_runs(m[4], m[5], ARGV[3]), m[3], run)
+index('SREM', tag .. 'o:' .. m[2], run)
+index('ZREM', open_runs(m[4], m[5]), run)
+index('ZADD', done_runs(m[4], m[5], ARGV[3]), m[3], run)
 local retention = flags % 16 >= 8 and redis.call('HGET', meta, 'j') or ARGV[6]
-intact('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
+index('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
 if flags % 4 >= 2 then
   -- Part: watch
   notify_watchers(run, n .. ' end')

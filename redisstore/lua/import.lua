@@ -22,7 +22,7 @@
 -- they were overwritten: the script that reads such a key reports it, and a repair writes it again
 -- from the runs.
 --
--- Parts: tag intact clock header ready compact sets add kept remembered end lost trail
+-- Parts: tag intact clock header ready compact sets enlist add kept remembered end lost trail
 
 local frames, streams, chunks = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
 local first = 20 + frames + 6 * streams + chunks

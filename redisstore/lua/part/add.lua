@@ -5,7 +5,7 @@
 -- add_run returns the value.
 -- If the caller must not fail, lenient skips the set of open runs if it was overwritten. The sets
 -- of labels are always skipped in that case: searches by label report it, and a repair writes them
--- again. The caller must include part sets.
+-- again. The caller must include the parts sets and enlist.
 local function add_run(first, now, header, value, lenient)
   local run, frame, priority, extra = ARGV[first], ARGV[first + 3], ARGV[first + 5], ARGV[first + 6]
   local meta = tag .. 'm:' .. run
@@ -29,7 +29,7 @@ local function add_run(first, now, header, value, lenient)
       tags = extra ~= '' and extra or ARGV[i + 1]
     end
   end
-  (lenient and redis.pcall or redis.call)('ZADD', open_runs(ARGV[first + 1], parent), now, run)
+  (lenient and redis.pcall or enlist)('ZADD', open_runs(ARGV[first + 1], parent), now, run)
   if wid or tags then
     -- Part: label
     for _, set in ipairs(label_sets(run, wid, tags)) do
