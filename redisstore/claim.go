@@ -26,10 +26,10 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, err)
 	}
 	a, session := request.answer(), sessionCode(c.Session)
-	if c.Hinted && a.word() != "expired" {
-		s.waiterEstimate.note(s.retained.hints(p, session), a.word() == "ok")
+	if c.Hinted && a.word() != refusedExpired {
+		s.waiterEstimate.note(s.retained.hints(p, session), a.word() == answerOK)
 	}
-	if a.word() == "expired" {
+	if a.word() == refusedExpired {
 		return store.Claimed{}, fmt.Errorf("claim for session %s: %w", c.Session, store.ErrExpired)
 	}
 	claimed, err := s.claimed(ctx, p, a)
@@ -146,17 +146,17 @@ func (s *Store) claimNamed(ctx context.Context, script *script, partition int, i
 	}
 	a := c.answer()
 	switch a.word() {
-	case "ok":
+	case answerOK:
 		return s.claimedRun(ctx, p, a[1])
-	case "expired":
+	case refusedExpired:
 		err = store.ErrExpired
-	case "unknown":
+	case refusedUnknown:
 		err = store.ErrRunNotFound
-	case "ended":
+	case refusedEnded:
 		err = &store.TerminalError{Run: run, Status: statusOf(byte(a.number(1)))}
-	case "owned":
+	case refusedOwned:
 		err = store.ErrOwned
-	case "queued":
+	case refusedQueued:
 		err = store.ErrNotClaimable
 	default:
 		err = unexpected(c)
@@ -235,7 +235,7 @@ func (s *Store) Release(ctx context.Context, run event.RunID, fence store.Fence)
 	if err := s.do(ctx, c); err != nil {
 		return fmt.Errorf("release run %s: %w", run, err)
 	}
-	if c.answer().word() != "ok" {
+	if c.answer().word() != answerOK {
 		return fmt.Errorf("release run %s: %w", run, store.ErrFenced)
 	}
 	return nil

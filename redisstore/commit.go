@@ -241,7 +241,7 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 	}
 	a := call.answer()
 	switch a.word() {
-	case "ok":
+	case answerOK:
 		done := store.Committed{N: uint64(a.number(1)), Unread: a.number(2) == 1, Sent: sentBy(c, a.text(3))}
 		rest := a[min(len(a), 4):]
 		if len(rest) > 0 {
@@ -254,16 +254,16 @@ func (s *Store) committed(ctx context.Context, c *store.Commit, call *call) (sto
 		}
 		s.findings(call.p, rest.texts(0))
 		return done, nil
-	case "fenced":
+	case refusedFenced:
 		return store.Committed{Err: store.ErrFenced}, nil
-	case "unread":
+	case refusedUnread:
 		return store.Committed{Err: store.ErrUnread}, nil
-	case "conflict":
+	case refusedConflict:
 		h := unpackHeader(a.text(2))
 		return store.Committed{Err: &store.ConflictError{
 			Run: c.Run, Seq: c.First, StoredSeq: h.seq, Prev: c.Prev, Stored: h.last, Reason: a.text(1),
 		}}, nil
-	case "workflow id":
+	case refusedWorkflowID:
 		want, err := s.workflowIDOf(ctx, c.Run)
 		return store.Committed{Err: &store.WorkflowIDMismatchError{Run: c.Run, Got: c.WorkflowID, Want: want}}, err
 	}

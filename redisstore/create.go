@@ -221,24 +221,24 @@ func created(c *store.Create, call *call) (store.Created, error) {
 	}
 	a := call.answer()
 	switch a.word() {
-	case "created":
+	case answerCreated:
 		return store.Created{Run: c.Run, New: true, Waits: a.time(1)}, nil
-	case "too heavy":
+	case refusedTooHeavy:
 		u := c.Uses[a.number(1)-1]
 		return store.Created{Err: &store.LimitError{Limit: u.LimitID, Weight: u.Weight, AtOnce: int(a.number(2))}}, nil
-	case "full":
+	case refusedFull:
 		return store.Created{Err: &store.StartRefusedError{Limit: c.Uses[a.number(1)-1].LimitID, RetryAfter: time.Duration(a.number(2)) * time.Millisecond}}, nil
-	case "later":
+	case refusedLater:
 		return store.Created{Err: store.ErrNotClaimable}, nil
-	case "expired":
+	case refusedExpired:
 		return store.Created{Err: store.ErrExpired}, nil
-	case "stale":
+	case refusedStale:
 		return store.Created{Err: store.ErrStale}, nil
-	case "existing":
+	case refusedExisting:
 		return store.Created{Run: long(a.text(1))}, nil
-	case "active":
+	case refusedActive:
 		return store.Created{Err: &store.ActiveError{WorkflowID: c.WorkflowID, Run: long(a.text(1))}}, nil
-	case "refused":
+	case refusedFinished:
 		return store.Created{Err: &store.FinishedError{
 			WorkflowID: c.WorkflowID, Run: long(a.text(1)), Status: statusOf(byte(a.number(2))),
 		}}, nil

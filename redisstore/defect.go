@@ -346,7 +346,7 @@ func (e *partitionState) replace(ctx context.Context, w swap) (bool, error) {
 	}
 	c := &call{script: scriptReplace, p: e.p, keys: []string{w.key}, args: []any{w.kind, w.field, w.seen, w.value}}
 	err := e.s.do(ctx, c)
-	return c.answer().word() == "ok", err
+	return c.answer().word() == answerOK, err
 }
 
 func sorted(all []string) []string {

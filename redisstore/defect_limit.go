@@ -271,5 +271,5 @@ func (e *partitionState) repairLimits(ctx context.Context) (bool, error) {
 	}
 	c := &call{script: scriptRepairLimits, p: e.p, keys: keys, args: args}
 	err := e.s.do(ctx, c)
-	return c.answer().word() == "ok", err
+	return c.answer().word() == answerOK, err
 }

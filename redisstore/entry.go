@@ -39,11 +39,11 @@ func (s *Store) WriteEntry(ctx context.Context, w store.EntryWrite) error {
 		return err
 	}
 	switch c.answer().word() {
-	case "changed":
+	case refusedChanged:
 		return store.ErrEntryChanged
-	case "none":
+	case refusedNone:
 		return store.ErrEntryNotFound
-	case "full":
+	case refusedFull:
 		return store.ErrEntriesFull
 	}
 	return nil

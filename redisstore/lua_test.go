@@ -1,7 +1,11 @@
 package redisstore
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -133,6 +137,92 @@ func TestScripts_NameThePartsThatTheyUse(t *testing.T) {
 			if len(part) > 0 && !slices.ContainsFunc(part, func(p string) bool { return slices.Contains(named, p) }) {
 				t.Errorf("%s uses %s of part %s, and does not name it", file, call[1], part)
 			}
+		}
+	}
+}
+
+// declared returns the names of the functions of a package, and the values of its string constants.
+func declared(t *testing.T, files string) (functions, constants map[string]bool) {
+	t.Helper()
+	functions, constants = map[string]bool{}, map[string]bool{}
+	names, err := filepath.Glob(files)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("files %s: got %d, %v", files, len(names), err)
+	}
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				functions[n.Name.Name] = true
+			case *ast.ValueSpec:
+				for _, v := range n.Values {
+					if text, ok := v.(*ast.BasicLit); ok && text.Kind == token.STRING {
+						constants[strings.Trim(text.Value, `"`)] = true
+					}
+				}
+			}
+			return true
+		})
+	}
+	return functions, constants
+}
+
+// TestScripts_MirrorFunctionsOfTheKernel proves that the functions of package protocol that the
+// headers of scripts name exist.
+func TestScripts_MirrorFunctionsOfTheKernel(t *testing.T) {
+	functions, _ := declared(t, "../runtime/store/protocol/*.go")
+	mirrors, named := regexp.MustCompile(`(?m)^-- It mirrors (.*) of package protocol\.$`), 0
+	files, _ := fs.Glob(sources, "lua/*.lua")
+	for _, file := range files {
+		b, err := fs.ReadFile(sources, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(b), "mirrors") != mirrors.Match(b) {
+			t.Errorf("%s mirrors something: want a line like %q", file, "It mirrors Commit of package protocol.")
+		}
+		for _, m := range mirrors.FindAllSubmatch(b, -1) {
+			for _, name := range regexp.MustCompile(`, | and `).Split(string(m[1]), -1) {
+				if named++; !functions[name] {
+					t.Errorf("%s mirrors %s, which package protocol does not have", file, name)
+				}
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("%d functions are named, want at least 20", named)
+	}
+}
+
+// TestScripts_AnswerWithTheListedWords proves that scripts answer with the words that answer.go
+// lists, and that each of these occurs in a script.
+func TestScripts_AnswerWithTheListedWords(t *testing.T) {
+	_, words := declared(t, "answer.go")
+	answers := regexp.MustCompile(`(?:return|=) \{'([a-z ]+)'[,}]`)
+	var all strings.Builder
+	err := fs.WalkDir(sources, "lua", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(sources, file)
+		all.Write(b)
+		for _, m := range answers.FindAllSubmatch(b, -1) {
+			if !words[string(m[1])] {
+				t.Errorf("%s answers %q, which answer.go does not list", file, m[1])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for word := range words {
+		if !strings.Contains(all.String(), "'"+word+"'") {
+			t.Errorf("no script answers %q, which answer.go lists", word)
 		}
 	}
 }

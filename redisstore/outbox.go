@@ -36,15 +36,15 @@ func (s *Store) Deliver(ctx context.Context, d store.Deliver) (event.RunID, erro
 func delivered(c *call) (event.RunID, error) {
 	a := c.answer()
 	switch a.word() {
-	case "accepted":
+	case answerAccepted:
 		return long(a.text(1)), nil
-	case "unknown":
+	case refusedUnknown:
 		return "", store.ErrRunNotFound
-	case "ended":
+	case refusedEnded:
 		return "", &store.TerminalError{Run: long(a.text(1)), Status: statusOf(byte(a.number(2)))}
-	case "later":
+	case refusedLater:
 		return "", store.ErrLater
-	case "stale":
+	case refusedStale:
 		return "", store.ErrStale
 	}
 	return "", unexpected(c)

@@ -52,11 +52,11 @@ func (s *Store) Delete(ctx context.Context, run event.RunID) error {
 func deleted(run event.RunID, c *call) error {
 	a := c.answer()
 	switch a.word() {
-	case "ok":
+	case answerOK:
 		return nil
-	case "unknown":
+	case refusedUnknown:
 		return store.ErrRunNotFound
-	case "not ended":
+	case refusedNotEnded:
 		return &store.NotEndedError{Run: run, Status: statusOf(byte(a.number(1)))}
 	}
 	return unexpected(c)

@@ -32,7 +32,7 @@ func (e *partitionState) rebuild(ctx context.Context, m *store.Rebuild) (bool, e
 	if err := e.s.do(ctx, c); err != nil {
 		return false, fmt.Errorf("rebuild run %s: %w", m.Run, err)
 	}
-	return c.answer().word() == "ok", nil
+	return c.answer().word() == answerOK, nil
 }
 
 // rebuilding returns the call of the script that rebuilds the run of m.
@@ -349,16 +349,16 @@ func headerOfImport(m *store.Import, create *store.Create) string {
 func (s *Store) imported(m *store.Import, c *call) (bool, error) {
 	refused := &store.ImportError{Run: m.Record.Run}
 	switch a := c.answer(); a.word() {
-	case "ok":
+	case answerOK:
 		s.findings(c.p, a.texts(1))
 		return true, nil
-	case "there":
+	case refusedThere:
 		return false, nil
-	case "goes on", "other", "hidden":
+	case refusedGoesOn, refusedOther, refusedHidden:
 		refused.Why = store.ImportRefusal(a.word())
-	case "no chain":
+	case refusedNoChain:
 		refused.Why, refused.Other = store.ImportNoChain, m.Record.Chain
-	case "ends":
+	case refusedEnds:
 		refused.Why, refused.Other = store.ImportEnds, long(a.text(1))
 	default:
 		return false, unexpected(c)

@@ -42,7 +42,7 @@ func (s *Store) OpenSession(ctx context.Context, o store.Session) error {
 	if err := s.do(ctx, c); err != nil {
 		return fmt.Errorf("open session %s: %w", o.ID, err)
 	}
-	if c.answer().word() != "ok" {
+	if c.answer().word() != answerOK {
 		return fmt.Errorf("open session %s: %w", o.ID, store.ErrExpired)
 	}
 	s.names.learnSession(session, o.ID)
@@ -65,7 +65,7 @@ func (s *Store) Heartbeat(ctx context.Context, partition int, id store.SessionID
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, err)
 	}
 	a := c.answer()
-	if a.word() != "ok" {
+	if a.word() != answerOK {
 		s.findings(p, a.texts(1))
 		return store.Heartbeat{}, fmt.Errorf("heartbeat of session %s: %w", id, store.ErrExpired)
 	}
@@ -135,7 +135,7 @@ func (s *Store) Reconcile(ctx context.Context, partition int, id store.SessionID
 		return nil, fmt.Errorf("reconcile session %s: %w", id, err)
 	}
 	a := c.answer()
-	if a.word() != "ok" {
+	if a.word() != answerOK {
 		return nil, fmt.Errorf("reconcile session %s: %w", id, store.ErrExpired)
 	}
 	owned := []store.Owned{}
@@ -263,7 +263,7 @@ func (s *Store) SetSessionData(ctx context.Context, partition int, id store.Sess
 	}
 	if err == nil {
 		c := &call{script: scriptSetSessionData, p: p, keys: []string{p.session(sessionCode(id))}, args: []any{body}, size: len(body)}
-		if err = s.do(ctx, c); err == nil && c.answer().word() != "ok" {
+		if err = s.do(ctx, c); err == nil && c.answer().word() != answerOK {
 			s.findings(p, c.answer().texts(1))
 			err = store.ErrExpired
 		}

@@ -28,7 +28,7 @@ func (s *Store) SetStepData(ctx context.Context, run event.RunID, fence store.Fe
 	if err := s.do(ctx, c); err != nil {
 		return fmt.Errorf("set step data %s of run %s: %w", key, run, err)
 	}
-	if c.answer().word() != "ok" {
+	if c.answer().word() != answerOK {
 		return fmt.Errorf("set step data %s of run %s: %w", key, run, store.ErrFenced)
 	}
 	return nil

@@ -36,11 +36,11 @@ func (s *Store) Publish(ctx context.Context, run event.RunID, fence store.Fence,
 		return fmt.Errorf("publish to streams of run %s: %w", run, err)
 	}
 	switch a := c.answer(); a.word() {
-	case "ok":
+	case answerOK:
 		return nil
-	case "fenced":
+	case refusedFenced:
 		return fmt.Errorf("publish to streams of run %s: %w", run, store.ErrFenced)
-	case "closed":
+	case refusedClosed:
 		return fmt.Errorf("publish to stream %q of run %s: %w", a.text(1), run, store.ErrStreamClosed)
 	}
 	return fmt.Errorf("publish to streams of run %s: %w", run, unexpected(c))
