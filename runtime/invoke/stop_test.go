@@ -2,9 +2,11 @@ package invoke_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/invoke"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -79,4 +81,33 @@ func TestOPS7_AStoppingProcessDoesNotWaitForASlowStore(t *testing.T) {
 			w.Healthy()
 		})
 	}
+}
+
+// TestOPS7_ADispatcherThatStopsHandsItsWakeOn proves that a dispatcher which stops when it has been
+// notified of a ready run leaves the notification to others. Otherwise they would find the run with
+// their next claim without a notification, seconds later.
+func TestOPS7_ADispatcherThatStopsHandsItsWakeOn(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	ctx, cancel := context.WithCancel(w.Ctx)
+	defer cancel()
+	var started atomic.Bool
+	st := &flowtest.Between{Store: w.Store, Around: func(_ context.Context, op string, _ any, do func() error) error {
+		err := do()
+		if op == "wait" && started.Load() {
+			cancel()
+		}
+		return err
+	}}
+	d, err := invoke.NewDispatcher(workflow.NewClient(st, workflow.ClientConfig{}), invoke.DispatcherConfig{
+		Targets: []invoke.Target{{URL: function(w, invoke.Config{}, five, add).URL, Secret: secret}},
+	})
+	flowtest.Order(t, err)
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	flowtest.Result(w, flowtest.Start(w, fives, 1))
+	w.Eventually("the dispatcher waits", func() bool { return w.Store.(*memstore.Store).Settled() == 1 })
+	started.Store(true)
+	flowtest.Start(w, fives, 1)
+	flowtest.Order(t, <-done)
+	w.Healthy()
 }

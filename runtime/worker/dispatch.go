@@ -98,6 +98,7 @@ const (
 
 // run offers ready runs until ctx ends.
 func (d *dispatch) run(ctx context.Context) error {
+	defer d.handOn()
 	pause := offerAgain
 	examine := map[int]bool{}
 	var tried time.Time
@@ -143,6 +144,16 @@ func (d *dispatch) run(ctx context.Context) error {
 		d.tellDamage()
 	}
 	return nil
+}
+
+// handOn makes the store announce the ready runs again, because the dispatch may have taken a wake
+// since it has examined them.
+func (d *dispatch) handOn() {
+	all := map[int]cause{}
+	for _, s := range d.claimer.sources {
+		all[s.Partition] = sure
+	}
+	d.claimer.handOn(all)
 }
 
 // examine recovers the runs of dead sessions of a partition and makes due runs ready. The claim of
