@@ -66,9 +66,10 @@ type holding struct {
 	asking   bool          // whether sent is being requested
 	items    []event.ItemID
 	position map[event.ItemID]int
-	consumed int  // number of entries of items that are consumed
-	again    bool // whether a consumed item was read again; see read
-	applied  int  // number of entries of items up to the last one with an event in the log
+	consumed int    // number of entries of items that are consumed
+	n        uint64 // number of frames at the claim
+	gone     []int  // values of consumed after each later frame
+	applied  int    // number of entries of items up to the last one with an event in the log
 }
 
 // newLedger returns a ledger that adds violations to found.
@@ -102,25 +103,25 @@ func (l *ledger) claims(c store.Claimed) {
 // granted does the work of claims. The caller must hold the lock.
 func (l *ledger) granted(c store.Claimed) {
 	for _, r := range c.Runs {
-		h := &holding{known: true, epoch: r.Fence.Epoch, seq: r.Seq, last: r.Last}
+		h := &holding{known: true, epoch: r.Fence.Epoch, n: r.N, seq: r.Seq, last: r.Last}
 		l.held[grant{r.Run, r.Fence}] = h
 		if before := l.current[r.Run]; before == nil || before.epoch <= h.epoch { // answers may arrive in another order
 			l.current[r.Run] = h
 		}
 		if r.Loaded != nil && r.Loaded.Err == nil {
-			h.read(r.Loaded.Inbox)
+			h.read(r.Loaded)
 		}
 	}
 }
 
 // read records the items that a read of the inbox has returned. It ignores items that are known,
 // because a read may have been executed before an earlier commit. An item with a fixed ID, such as the
-// release of a held run, may also have been sent again after it was consumed. These cases look alike,
-// so the count of consumed items is not checked afterwards.
-func (h *holding) read(items []store.Item) {
-	for _, i := range items {
-		if p, known := h.position[i.ID]; known {
-			h.again = h.again || p < h.consumed && i.ID == "release"
+// release of a held run, is new if a frame that the read has seen consumes the known one: it was sent
+// again.
+func (h *holding) read(l *store.Loaded) {
+	gone := h.goneBy(l.Record.N)
+	for _, i := range l.Inbox {
+		if p, known := h.position[i.ID]; known && p >= gone {
 			continue
 		}
 		if h.position == nil {
@@ -129,6 +130,20 @@ func (h *holding) read(items []store.Item) {
 		h.position[i.ID] = len(h.items)
 		h.items = append(h.items, i.ID)
 	}
+}
+
+// goneBy returns the number of entries of items that the first n frames of the log consume. The last
+// of these frames may be the one of the commit without an answer.
+func (h *holding) goneBy(n uint64) int {
+	switch later := int(n) - int(h.n); {
+	case later <= 0:
+		return 0
+	case later <= len(h.gone):
+		return h.gone[later-1]
+	case h.sent != nil && h.sent.Frame != nil:
+		return h.consumed + h.sent.Consume
+	}
+	return h.consumed
 }
 
 // reads returns a function that records the answer of a read. An answer that arrives under a later
@@ -148,7 +163,7 @@ func (l *ledger) reads(loads []store.Load) func([]store.Loaded, error) {
 		defer l.mu.Unlock()
 		for i, h := range holders {
 			if err == nil && h != nil && loads[i].Inbox && got[i].Err == nil {
-				h.read(got[i].Inbox)
+				h.read(&got[i])
 			}
 		}
 	}
@@ -292,7 +307,7 @@ func (l *ledger) checkItems(h *holding, c *store.Commit) {
 	if !h.known {
 		return
 	}
-	if n := h.consumed + c.Consume; c.Consume > 0 && !h.again && (n > len(h.items) || h.items[n-1] != c.ConsumeLast) {
+	if n := h.consumed + c.Consume; c.Consume > 0 && (n > len(h.items) || h.items[n-1] != c.ConsumeLast) {
 		l.complain("P5: run %s: commit %s consumes %d items up to %s, after %d consumed ones of %q", c.Run, c.CommitID, c.Consume, c.ConsumeLast, h.consumed, h.items)
 	}
 	next := h.applied
@@ -336,7 +351,7 @@ func (l *ledger) confirm(h *holding, c *store.Commit) {
 	if c.Frame == nil {
 		return
 	}
-	h.seq, h.last = c.Last, c.CommitID
+	h.seq, h.last, h.gone = c.Last, c.CommitID, append(h.gone, h.consumed)
 	f, _ := event.DecodeFrame(c.Frame)
 	for i := range f.Events {
 		switch e := &f.Events[i]; e.Type {
