@@ -139,7 +139,7 @@ func TestOPS7_AFloodOfRequestsCostsOneProbePerSecond(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			for range 200 {
+			for range 40 {
 				check(t, h, "/readyz", ok)
 				check(t, h, "/livez", ok)
 			}
@@ -148,7 +148,7 @@ func TestOPS7_AFloodOfRequestsCostsOneProbePerSecond(t *testing.T) {
 	all.Wait()
 	seconds := int(time.Since(began)/time.Second) + 1
 	if n := st.Count(); n < 3 || n > 3*seconds || st.Count("load") != n {
-		t.Errorf("10,000 requests in %d s made %d requests to 3 partitions: %v", seconds, n, st.Tally())
+		t.Errorf("2,000 requests in %d s made %d requests to 3 partitions: %v", seconds, n, st.Tally())
 	}
 	if snap := w.Snapshot(); len(snap.Runs) != 0 {
 		t.Errorf("the probes left %d runs", len(snap.Runs))
@@ -230,7 +230,6 @@ func TestOPS7_EndpointsFollowARedisServer(t *testing.T) {
 	eventually(serves)
 	server.Kill()
 	eventually(serves, "store: the store does not answer")
-	eventually(works, "worker: the store has not answered for ")
 	eventually(works, "worker: the store has not answered for ", "worker: the session has expired")
 	check(t, works, "/livez", ok)
 	check(t, serves, "/livez", ok)
