@@ -83,9 +83,10 @@ func (s *Store) MaxOffloaded() int {
 	return s.codec.(store.Offloader).MaxSize()
 }
 
-// Raw returns the store that keeps the sealed data. It returns s itself if s seals no data.
+// Raw returns the store that keeps the sealed data, without the stores around the one that seals. It
+// returns s itself if none seals data.
 func Raw(s store.Store) store.Store {
-	if inner, ok := s.(*Store); ok {
+	if inner, ok := store.As[*Store](s); ok {
 		return inner.Store
 	}
 	return s
