@@ -290,6 +290,8 @@ type drawn struct {
 	Menu    []menuItem
 	Logout  bool
 	Notice  string // message about the preceding action
+
+	CodecURL string
 }
 
 // menuItem is an item of the menu. It refers to a part of the console.
@@ -318,7 +320,7 @@ func menuFor(who admin.Principal) []menuItem {
 }
 
 func (t *templates) drawn(q *request, v *view) *drawn {
-	d := &drawn{view: v, Prefix: t.h.cfg.Prefix, Store: t.h.cfg.Store, Who: q.who, Now: q.now, Menu: menuFor(q.who), Notice: notices[q.query.Get("did")], Logout: t.h.cfg.Session != nil && q.who.Name != "", Self: t.h.cfg.Prefix + strings.TrimPrefix(q.r.URL.RequestURI(), "/")}
+	d := &drawn{view: v, Prefix: t.h.cfg.Prefix, CodecURL: t.h.cfg.CodecURL, Store: t.h.cfg.Store, Who: q.who, Now: q.now, Menu: menuFor(q.who), Notice: notices[q.query.Get("did")], Logout: t.h.cfg.Session != nil && q.who.Name != "", Self: t.h.cfg.Prefix + strings.TrimPrefix(q.r.URL.RequestURI(), "/")}
 	if v.Live {
 		d.Refresh = t.h.cfg.Prefix + "live?" + url.Values{"page": {q.r.URL.RequestURI()}}.Encode()
 	}

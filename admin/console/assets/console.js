@@ -10,6 +10,7 @@ function patch(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || (old.id || "") !== (fresh.id || "")) { old.replaceWith(fresh); return; }
   if (old.nodeType === Node.TEXT_NODE) { if (old.data !== fresh.data) old.data = fresh.data; return; }
   if (old.nodeType !== Node.ELEMENT_NODE || "keep" in old.dataset) return; // scripts have filled it
+  if (old.dataset.sealed && ["sealed", "owner", "field"].every((k) => old.dataset[k] === fresh.dataset?.[k])) return; // it may be open
   for (const a of [...old.attributes]) if (!fresh.hasAttribute(a.name) && !(a.name === "open" && old.nodeName === "DETAILS") && a.name !== "class") old.removeAttribute(a.name);
   for (const a of fresh.attributes) {
     if (a.name === "open" && old.nodeName === "DETAILS" || a.name === "value" && old.nodeName === "INPUT") continue;
@@ -99,7 +100,7 @@ async function dialog(url) {
   document.body.append(d);
   d.addEventListener("close", () => { d.remove(); });
   $("[data-close]", d)?.addEventListener("click", (e) => { e.preventDefault(); d.close(); });
-  commands(d);
+  commands(d); openSealed();
   $("form", d)?.addEventListener("submit", () => { for (const b of $$("button", d)) setTimeout(() => { b.disabled = true; }); });
   d.showModal();
   ($("input:not([type=hidden]), textarea, select", d) || $("button.primary, button.danger", d))?.focus();
@@ -289,8 +290,149 @@ main.addEventListener("wheel", (e) => {
 function ready() {
   for (const b of $$("[data-help]")) b.hidden = false;
   if (navigator.clipboard) for (const b of $$("[data-copy]")) b.hidden = false;
-  views(); many(); tick(); commands(main);
+  views(); many(); tick(); commands(main); openSealed();
 }
+
+// Sealed data: the codec endpoint opens them for this browser. The token stays in this tab, and the console receives neither it nor the data.
+const codec = document.body.dataset.codec, tokenAt = "flowgen.codec";
+const auto = 64 << 10, mostAtOnce = 200, mostBytes = 4 << 20, mostText = 2000;
+const codecButton = $("[data-codec-button]"), opened = new Map(); // answers by place and data
+let opening = false, refusal = "";
+const reasons = {
+  key: "the endpoint does not have this key", damaged: "damaged: it does not belong here, or was changed", version: "sealed by a newer release", size: "too large for the endpoint",
+  blob: "the blob of the data is missing", out: "sign in to decrypt it", refused: "the endpoint refuses your token", down: "the endpoint cannot be reached, or does not permit this page", failed: "the endpoint has failed",
+};
+const token = () => { try { return sessionStorage.getItem(tokenAt) || ""; } catch { return ""; } };
+const keepToken = (t) => { try { if (t) sessionStorage.setItem(tokenAt, t); else sessionStorage.removeItem(tokenAt); } catch { say("This browser keeps nothing"); } };
+const visible = (s) => s.replace(/[\p{C}\p{Z}]/gu, (c) => c === " " || c === "\n" || c === "\t" ? c : "\\u" + c.codePointAt(0).toString(16).padStart(4, "0"));
+const placeOf = (e) => [e.dataset.owner, e.dataset.field, e.dataset.sealed].join("\n");
+function refuse(e, code) {
+  e.dataset.said ??= e.textContent;
+  e.dataset.state = code;
+  e.textContent = e.dataset.said + ": " + (reasons[code] || reasons.failed);
+}
+// Numbers keep all digits.
+const parse = (text) => JSON.parse(text, (_, v, c) => typeof v === "number" && c?.source && JSON.rawJSON ? JSON.rawJSON(c.source) : v);
+// chunkOf removes the origin that precedes the value of a chunk: a version, the attempt, and for steps a run and a key with their lengths.
+function chunkOf(bytes) {
+  let at = 1;
+  const number = () => { let n = 0, k = 0, b; do { b = bytes[at++]; n |= (b & 127) << k; k += 7; } while (b > 127); return n; };
+  if (number()) for (let i = 0; i < 2; i++) { const n = number(); at += n; }
+  return new TextDecoder().decode(bytes.subarray(at));
+}
+function textOf(e, answer, line) {
+  let v = answer.value;
+  if (e.dataset.chunk) {
+    const bytes = answer.base64 ? Uint8Array.from(atob(answer.base64), (c) => c.charCodeAt(0)) : new TextEncoder().encode(v);
+    const text = chunkOf(bytes);
+    try { v = parse(text); } catch { return text; }
+  } else if (answer.base64) return answer.base64;
+  else if (typeof v === "string" && !/(payload|data|meta)$/.test(e.dataset.field)) return v; // a text, and not JSON
+  return JSON.stringify(v, null, line ? 0 : 2);
+}
+function reveal(e, answer) {
+  if (answer.code) { refuse(e, answer.code); return; }
+  const block = e.closest(".payload"), text = textOf(e, answer, !block), most = block ? mostText : 300;
+  e.dataset.state = "open";
+  e.dataset.said ??= e.textContent;
+  e.title = e.dataset.said;
+  e.textContent = visible(text.length > most ? text.slice(0, most) + "…" : text);
+  if (!block || text.length <= most) return;
+  const b = button("Save all", "button", "small");
+  b.addEventListener("click", () => {
+    const a = document.createElement("a");
+    a.href = URL.createObjectURL(new Blob([text], { type: "application/json" })); a.download = "payload.json"; a.click();
+    setTimeout(() => URL.revokeObjectURL(a.href), 1000);
+  });
+  e.after(" ", b);
+}
+// ask sends sealed data to the endpoint and returns its answers, or the code of a refusal.
+async function ask(all) {
+  const own = new URL(codec).origin === location.origin, headers = { "Content-Type": "application/json" };
+  if (token()) headers.Authorization = "Bearer " + token(); else if (!own) return "out";
+  const payloads = all.map((e) => ({ owner: e.dataset.owner, field: e.dataset.field, blobs: e.dataset.blobs || "", data: e.dataset.sealed }));
+  let r, text;
+  try {
+    r = await fetch(codec + "/open", { method: "POST", headers, body: JSON.stringify({ payloads }), credentials: "same-origin", redirect: "error", signal: AbortSignal.timeout(20000) });
+    text = await r.text();
+  } catch { return "down"; }
+  if (r.status === 401 || r.status === 403) return token() ? "refused" : "out";
+  try { const answers = parse(text).payloads; return r.ok && answers.length === all.length ? answers : "failed"; } catch { return "failed"; }
+}
+async function openAll(all) {
+  const answers = await ask(all);
+  const refused = typeof answers === "string";
+  refusal = refused ? answers : "";
+  all.forEach((e, i) => {
+    if (refused) { refuse(e, answers); return; }
+    if (+e.dataset.size <= auto) opened.set(placeOf(e), answers[i]);
+    reveal(e, answers[i]);
+  });
+  if (opened.size > 1000) opened.clear();
+  codecState();
+  return !refused;
+}
+// large adds a button that opens a large payload.
+function large(e) {
+  e.dataset.state = "large";
+  if (!e.closest(".payload")) return;
+  const b = button("Decrypt", "button", "small");
+  b.addEventListener("click", async () => {
+    b.disabled = true;
+    try {
+      if (!e.dataset.sealed) e.dataset.sealed = (await (await fetch(e.dataset.src)).json())["flowgen.sealed"].data;
+      if (await openAll([e])) b.remove();
+    } catch { refuse(e, "failed"); }
+    b.disabled = false;
+  });
+  e.after(" ", b);
+}
+async function openSealed() {
+  if (!codec || opening) return;
+  opening = true;
+  for (;;) {
+    const all = [];
+    let bytes = 0;
+    for (const e of $$(".sealed[data-owner]")) {
+      if (e.dataset.state) continue;
+      const known = opened.get(placeOf(e));
+      if (known) { reveal(e, known); continue; }
+      if (!e.dataset.sealed || +e.dataset.size > auto) { large(e); continue; }
+      bytes += Math.max(+e.dataset.size, e.dataset.sealed.length);
+      if (all.length === mostAtOnce || all.length && bytes > mostBytes) break;
+      all.push(e);
+    }
+    if (!all.length) break;
+    if (!await openAll(all)) { for (const e of $$(".sealed[data-sealed]:not([data-state])")) refuse(e, refusal); break; }
+  }
+  opening = false;
+  codecState();
+}
+function codecState() {
+  if (!codecButton) return;
+  codecButton.hidden = false;
+  codecButton.textContent = refusal === "down" || refusal === "failed" ? "Decrypt again" : !token() || refusal ? "Sign in to decrypt" : "Stop decrypting";
+  codecButton.title = refusal ? reasons[refusal] : "Sealed data are opened by " + new URL(codec).origin;
+}
+function openAgain() {
+  for (const e of $$(".sealed[data-state]")) if (e.dataset.state !== "open" && e.dataset.state !== "large") { e.textContent = e.dataset.said; delete e.dataset.state; }
+  refusal = "";
+  openSealed();
+}
+codecButton?.addEventListener("click", () => {
+  if (refusal === "down" || refusal === "failed") { openAgain(); return; }
+  if (token() && !refusal) { keepToken(""); location.reload(); return; }
+  const [d, f] = box("Sign in to decrypt"), p = document.createElement("p"), l = document.createElement("label"), i = document.createElement("input"), acts = document.createElement("p"), note = document.createElement("p");
+  note.textContent = "The token is sent to " + new URL(codec).origin + " and kept in this tab. The console does not receive it.";
+  p.className = "field"; l.textContent = "Token of the codec endpoint"; l.htmlFor = i.id = "codec-token"; i.type = "password"; i.required = true; i.autocomplete = "off";
+  const back = button("Back", "button", "");
+  back.addEventListener("click", () => d.close());
+  acts.className = "acts"; acts.append(back, button("Sign in", "submit", "primary"));
+  p.append(l, i); f.append(note, p, acts);
+  f.addEventListener("submit", () => { keepToken(i.value.trim()); openAgain(); });
+  d.showModal(); i.focus();
+});
+$("form[action$='/logout']")?.addEventListener("submit", () => keepToken(""));
 ready();
 listen();
 $(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flowgen/flowgen/admin"
+	"github.com/flowgen/flowgen/admin/console"
 	"github.com/flowgen/flowgen/internal/environ"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
@@ -31,6 +32,8 @@ type environment struct {
 	// CodecBlobs is the directory of payloads that are kept outside of the store, in the form
 	// file:///DIRECTORY.
 	CodecBlobs string `env:"FLOWGEN_CODEC_BLOBS"`
+	// CodecEndpoint is the URL under which a codec.Handler opens sealed payloads for the web console.
+	CodecEndpoint string `env:"FLOWGEN_CODEC_ENDPOINT"`
 	// JournalMost is the maximum number of journal entries. Use the same value in all processes.
 	JournalMost int `env:"FLOWGEN_JOURNAL_MOST" default:"100000"`
 	// JournalFor is the maximum age of journal entries. Use the same value in all processes.
@@ -48,6 +51,9 @@ func (c *command) readEnvironment() error {
 			What: fmt.Sprintf("--journal-most is %d and --journal-for is %v", c.journalMost, c.journalFor),
 			Fix:  "give a maximum number of entries, such as 100000, and a maximum age, such as 8760h",
 		}
+	}
+	if err := console.CheckCodecURL(c.env.CodecEndpoint); err != nil {
+		return &admin.InputError{What: err.Error(), Fix: "correct FLOWGEN_CODEC_ENDPOINT"}
 	}
 	c.journalMost, c.journalFor = cmp.Or(c.journalMost, c.env.JournalMost), cmp.Or(c.journalFor, c.env.JournalFor)
 	return nil

@@ -86,7 +86,7 @@ func (c *command) faces(cfg api.Config) http.Handler {
 	checks := health.New(health.Store(c.store))
 	mux.Handle(health.Live, checks)
 	mux.Handle(health.Ready, checks)
-	mux.Handle("/", console.New(s, console.Config{Store: storeName(url), Flags: "--store " + environ.HidePassword(url), Session: cfg.Session, Proxy: cfg.Proxy}))
+	mux.Handle("/", console.New(s, console.Config{Store: storeName(url), Flags: "--store " + environ.HidePassword(url), Session: cfg.Session, Proxy: cfg.Proxy, CodecURL: c.env.CodecEndpoint}))
 	return mux
 }
 
@@ -204,7 +204,7 @@ func (c *command) ui() *cobra.Command {
 				open(fmt.Sprintf("http://%s/", l.Addr()))
 			}
 			if _, server, _ := c.where(); server != "" {
-				cfg := console.Config{Store: storeName(server), Flags: "--server " + environ.HidePassword(server)}
+				cfg := console.Config{Store: storeName(server), Flags: "--server " + environ.HidePassword(server), CodecURL: c.env.CodecEndpoint}
 				return serveUntil(ctx, l, console.Over(func(admin.Principal) console.Service { return s }, cfg))
 			}
 			stop := c.serveAdmin(ctx)

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -67,6 +68,13 @@ func newSite(t *testing.T, st store.Store) *site {
 	s := admintest.NewScene(t, st, func(_ testing.TB, direct *admin.Service) admintest.Service { return direct })
 	server := httptest.NewServer(console.New(s.Direct, console.Config{Prefix: "/flows/", Store: "orders@test"}))
 	t.Cleanup(server.Close)
+	return &site{s, newTab(t, server, nil), server.URL + "/flows/"}
+}
+
+// newTab returns a tab of a new browser for the pages of a server. The test fails if the browser
+// reports errors that expected does not match.
+func newTab(t *testing.T, server *httptest.Server, expected *regexp.Regexp) *uitest.Tab {
+	t.Helper()
 	browser, err := uitest.Open(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -80,10 +88,12 @@ func newSite(t *testing.T, st store.Store) *site {
 	t.Cleanup(end)
 	t.Cleanup(func() {
 		for _, said := range tab.Complaints() {
-			t.Errorf("the browser says: %s", said)
+			if expected == nil || !expected.MatchString(said) {
+				t.Errorf("the browser says: %s", said)
+			}
 		}
 	})
-	return &site{s, tab, server.URL + "/flows/"}
+	return tab
 }
 
 func (s *site) run(what string, actions ...chromedp.Action) {
