@@ -71,9 +71,6 @@ func (p *purger) purge(ctx context.Context, from store.Purger) (next time.Time, 
 	return next, failed
 }
 
-// sweepEvery is the approximate interval between removals of blobs.
-const sweepEvery = time.Hour
-
 // sweep removes blobs to which no run refers until ctx ends. Every worker does so for all runs of the
 // store. It does nothing if the client has no codec with blobs.
 func (p *purger) sweep(ctx context.Context) {
@@ -82,7 +79,7 @@ func (p *purger) sweep(ctx context.Context) {
 		return
 	}
 	sweeper := sealed.NewSweeper(p.store, blobs, p.clock)
-	for wait.For(ctx, p.clock, time.Duration((0.8+0.4*p.chance())*float64(sweepEvery))) {
+	for wait.For(ctx, p.clock, time.Duration((1+0.4*p.chance())*float64(sweeper.Wait()))) {
 		err := sweeper.Pass(ctx)
 		p.outage.Note(ctx, "remove blobs", err, 0)
 		if errors.Is(err, store.ErrClosed) {

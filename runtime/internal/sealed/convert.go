@@ -16,8 +16,9 @@ import (
 )
 
 // each seals requests and sends those that could be sealed. The answers are in the order of the
-// requests. A request that could not be sealed is answered by failed.
-func each[Q, A any](requests []Q, seal func(*Q) error, send func([]Q) ([]A, error), failed func(error) A, open func(*Q, *A)) ([]A, error) {
+// requests. A request that could not be sealed is answered by failed. If the call was late, each seals
+// the requests again, which stores their blobs again.
+func each[Q, A any](late func() bool, requests []Q, seal func(*Q) error, send func([]Q) ([]A, error), failed func(error) A, open func(*Q, *A)) ([]A, error) {
 	sealed := make([]Q, 0, len(requests))
 	errs := make([]error, len(requests))
 	var last error
@@ -39,6 +40,14 @@ func each[Q, A any](requests []Q, seal func(*Q) error, send func([]Q) ([]A, erro
 			return answers, err
 		}
 	}
+	if late() {
+		for i := range requests {
+			q := requests[i]
+			if err := seal(&q); errs[i] == nil && err != nil {
+				return nil, err // the caller repeats the call
+			}
+		}
+	}
 	if open != nil {
 		for i := range answers {
 			open(&sealed[i], &answers[i])
@@ -57,6 +66,16 @@ func each[Q, A any](requests []Q, seal func(*Q) error, send func([]Q) ([]A, erro
 		n++
 	}
 	return all, nil
+}
+
+// late returns a function that reports whether the call that begins now has taken longer than
+// lateAfter.
+func (s *Store) late() func() bool {
+	if Blobs(s) == nil {
+		return func() bool { return false }
+	}
+	begun := s.Clock().Now()
+	return func() bool { return s.Clock().Now().Sub(begun) > lateAfter }
 }
 
 // chains remembers the chains of the runs that were read last.

@@ -119,7 +119,7 @@ func (s *Store) Unwrap() store.Store { return s.Store }
 
 // Create seals the first frames and items of new runs.
 func (s *Store) Create(ctx context.Context, runs []store.Create) ([]store.Created, error) {
-	return each(runs, func(c *store.Create) error { return s.create(ctx, c, s.blobsOf(c.Run)) },
+	return each(s.late(), runs, func(c *store.Create) error { return s.create(ctx, c, s.blobsOf(c.Run)) },
 		func(runs []store.Create) ([]store.Created, error) { return s.Store.Create(ctx, runs) },
 		func(err error) store.Created { return store.Created{Err: err} }, nil)
 }
@@ -144,7 +144,7 @@ func (s *Store) create(ctx context.Context, c *store.Create, at blobs) (err erro
 
 // Commit seals the frame, the outbox records and the chunks of each commit.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) ([]store.Committed, error) {
-	return each(commits, func(c *store.Commit) error { return s.commit(ctx, c) },
+	return each(s.late(), commits, func(c *store.Commit) error { return s.commit(ctx, c) },
 		func(commits []store.Commit) ([]store.Committed, error) { return s.Store.Commit(ctx, commits) },
 		func(err error) store.Committed { return store.Committed{Err: err} },
 		func(c *store.Commit, a *store.Committed) { s.openCommitted(ctx, c, a) })

@@ -2,12 +2,16 @@ package offload_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/internal/sealed"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -59,7 +63,6 @@ func family() []flowtest.Binding {
 // relatives executes the family and returns the first run and its result.
 func relatives(t *testing.T, w *flowtest.World) *workflow.Run[string] {
 	t.Helper()
-	running := w.Work(worker.Config{}, family()...)
 	run, err := parents.Start(w.Ctx, w.Client, text(1, 2*large))
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +70,9 @@ func relatives(t *testing.T, w *flowtest.World) *workflow.Run[string] {
 	if err := news.Send(w.Ctx, run, text(2, 2*large)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := run.Result(w.Ctx); err != nil || got != "again"+text(2, 2*large)+text(7, large) {
-		t.Fatalf("got %d bytes and %v", len(got), err)
+	if got := flowtest.Result(w, run); got != "again"+text(2, 2*large)+text(7, large) {
+		t.Fatalf("got %d bytes", len(got))
 	}
-	running.Stop()
 	return run
 }
 
@@ -90,56 +92,118 @@ func stray(t *testing.T, blobs store.BlobStore, prefix string) string {
 	return name
 }
 
-// TestOPS11_BlobsGoWithTheirRuns proves that a sweep removes each blob to which nothing refers, and no
-// other: those of commits that were lost, and those of deleted runs.
-func TestOPS11_BlobsGoWithTheirRuns(t *testing.T) {
-	flowtest.OnEveryStore(t, func(t *testing.T, w *flowtest.World) {
-		clock := &later{Clock: store.SystemClock}
-		blobs := flowtest.NewBlobs(clock)
-		w.Offload(blobs, large)
-		run := relatives(t, w)
-		used := blobs.Names()
-		stray(t, blobs, string(run.ID()))
-		stray(t, blobs, "wrun_01JGFJJZ00000000000000000A")
-
-		sweeper := sealed.NewSweeper(w.Store, blobs, clock)
-		pass(t, sweeper)
-		clock.by = sealed.Grace + time.Minute
-		sweeper = sealed.NewSweeper(w.Store, blobs, clock)
-		pass(t, sweeper)
-		if got := blobs.Names(); len(got) != len(used)+2 || len(used) < 8 {
-			t.Fatalf("after one pass %v, the runs use %v", got, used)
-		}
-		clock.by += time.Hour
-		pass(t, sweeper)
-		// The message and the result of the child were consumed: the log has them at other places.
-		if got := blobs.Names(); len(got) != len(used)-2 || slices.ContainsFunc(got, func(name string) bool { return !slices.Contains(used, name) }) {
-			t.Fatalf("after two passes %v, want all but two of %v", got, used)
-		}
-		for _, of := range w.List(workflow.Filter{}) {
-			if got, err := w.Client.Store().Load(w.Ctx, []store.Load{{Run: of, Inbox: true}}); err != nil || got[0].Err != nil || got[0].Sealed != nil {
-				t.Errorf("run %s cannot be read: %v, %v", of, err, got)
+// settle advances the time until a worker has delivered all records and removed their traces.
+func settle(t *testing.T, w *flowtest.World) {
+	t.Helper()
+	w.Eventually("the outboxes are empty", func() bool {
+		w.Clock.Advance(store.Horizon)
+		empty := true
+		for p := range w.Store.Partitions() {
+			records, next, err := w.Store.Outbox(w.Ctx, p, 1)
+			if err != nil {
+				t.Fatal(err)
 			}
+			empty = empty && len(records) == 0 && next.IsZero()
 		}
-		page, err := w.Client.Store().ReadStream(w.Ctx, store.ReadStream{Run: run.ID(), Stream: "s:offload.drafts", From: 1})
-		if err != nil || len(page.Chunks) != 1 {
-			t.Errorf("the stream has %d chunks and cannot be read: %v", len(page.Chunks), err)
+		return empty
+	})
+}
+
+// remove deletes runs and purges them if no later run of their chains exists.
+func remove(t *testing.T, w *flowtest.World, runs ...event.RunID) {
+	t.Helper()
+	purger, _ := store.As[store.Purger](w.Store)
+	for _, run := range runs {
+		if err := purger.Delete(w.Ctx, run); err != nil {
+			t.Fatal(err)
 		}
-		if got, err := run.Result(w.Ctx); err != nil || len(got) < large {
-			t.Fatalf("got %d bytes and %v", len(got), err)
-		}
-		purger, _ := store.As[store.Purger](w.Store)
-		for _, of := range w.List(workflow.Filter{}) {
-			if err := purger.Delete(w.Ctx, of); err != nil {
+	}
+	settle(t, w)
+	w.Clock.Advance(2 * store.Horizon)
+	for p := range w.Store.Partitions() {
+		for n := 1; n > 0; {
+			var err error
+			if n, _, err = purger.Purge(w.Ctx, p, 100); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for range 2 {
-			clock.by += time.Hour
-			pass(t, sweeper)
+	}
+}
+
+// sweep lets all blobs grow old, and removes those without references.
+func sweep(t *testing.T, w *flowtest.World, blobs store.BlobStore) {
+	t.Helper()
+	w.Clock.Advance(sealed.Grace + time.Hour)
+	settle(t, w)
+	sweeper := sealed.NewSweeper(w.Store, blobs, w.Clock)
+	for range 3 {
+		pass(t, sweeper)
+		w.Clock.Advance(sweeper.Wait())
+	}
+}
+
+// exact fails the test if a blob is missing or has no reference, or if a run or stream cannot be read.
+func exact(t *testing.T, w *flowtest.World, blobs *flowtest.Blobs, streams ...string) {
+	t.Helper()
+	want := map[string]bool{}
+	for _, run := range w.List(workflow.Filter{}) {
+		log := raw(t, w, run)
+		names := store.BlobNames{Chain: log.Record.Chain}
+		for _, frame := range log.Frames {
+			if err := names.Frame(frame); err != nil {
+				t.Fatal(err)
+			}
 		}
+		for i := range log.Inbox {
+			if err := names.Item(log.Inbox[i].Body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, stream := range streams {
+			page, err := w.Store.ReadStream(w.Ctx, store.ReadStream{Run: run, Stream: stream, From: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range page.Chunks {
+				names.Data(page.Chunks[i].Body)
+			}
+			if _, err := w.Client.Store().ReadStream(w.Ctx, store.ReadStream{Run: run, Stream: stream, From: 1}); err != nil {
+				t.Errorf("stream %s of run %s cannot be read: %v", stream, run, err)
+			}
+		}
+		maps.Copy(want, names.Names)
+		if got, err := w.Client.Store().Load(w.Ctx, []store.Load{{Run: run, Inbox: true}}); err != nil || got[0].Err != nil || got[0].Sealed != nil {
+			t.Errorf("run %s cannot be read: %v, %v, %v", run, err, got[0].Err, got[0].Sealed)
+		}
+	}
+	if got, want := blobs.Names(), slices.Sorted(maps.Keys(want)); !slices.Equal(got, want) {
+		t.Errorf("the store has %d blobs, the runs need %d: %s", len(got), len(want), cmp.Diff(want, got))
+	}
+}
+
+// TestOPS11_BlobsGoWithTheirRuns proves that a sweep removes each blob to which nothing refers, and no
+// other: those of commits that were lost, those of consumed items, and those of purged runs.
+func TestOPS11_BlobsGoWithTheirRuns(t *testing.T) {
+	flowtest.OnVirtualTimeAndRedis(t, func(t *testing.T, w *flowtest.World) {
+		blobs := flowtest.NewBlobs(w.Clock)
+		w.Offload(blobs, large)
+		w.Work(worker.Config{}, family()...)
+		run := relatives(t, w)
+		stray(t, blobs, string(run.ID()))
+		stray(t, blobs, "wrun_01JGFJJZ00000000000000000A")
+		before := len(blobs.Names())
+		sweep(t, w, blobs)
+		exact(t, w, blobs, "s:offload.drafts")
+		if got := len(blobs.Names()); got < 6 || got > before-4 { // the message and the result of the child were consumed
+			t.Errorf("%d of %d blobs are left", got, before)
+		}
+		if got := flowtest.Result(w, run); len(got) < large {
+			t.Errorf("got %d bytes", len(got))
+		}
+		remove(t, w, w.List(workflow.Filter{})...)
+		sweep(t, w, blobs)
 		if got := blobs.Names(); len(got) != 0 {
-			t.Errorf("after the deletion of all runs: %v", got)
+			t.Errorf("after the purge of all runs: %v", got)
 		}
 	})
 }
@@ -211,6 +275,8 @@ type guarded struct {
 	listed  func()
 	records []store.Outgoing
 }
+
+func (g *guarded) Unwrap() store.Store { return g.Store }
 
 func (g *guarded) Outbox(context.Context, int, int) ([]store.Outgoing, time.Time, error) {
 	return g.records, time.Time{}, nil
