@@ -295,6 +295,8 @@ func (w *Worker) startGoroutines(purging context.Context) {
 	purger := &purger{w.env, w.outage}
 	w.work.Go(func() { purger.run(purging) })
 	w.work.Go(func() { purger.sweep(purging) })
+	reviver := &reviver{w.env, w.outage, w.claimer.claimByName}
+	w.work.Go(func() { reviver.run(purging) })
 	if w.declares && len(w.code.Scheduled()) > 0 {
 		began := w.clock.Now()
 		w.work.Go(func() { w.declare(purging, began) })
