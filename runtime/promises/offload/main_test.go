@@ -3,9 +3,20 @@
 package offload_test
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		if err := process(role); err != nil {
+			fmt.Fprintln(os.Stderr, role, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	redistest.Main(m)
+}
