@@ -74,6 +74,19 @@ const goneBuild = "gone"
 // ofGoneBuilds contains the states of runs that are pinned to a build without workers.
 var ofGoneBuilds = []scene{
 	{
+		name: "ready, its build has left", builds: true, facts: user(Observed{Place: store.StateReady, Status: event.StatusPending}, func(f *facts) { f.Unserved = true }), end: event.StatusCompleted,
+		prepare: func(s *stage, cells []*cell) {
+			s.leaving()
+			s.pinning()
+			cells[0].other(s, plain, "complete", workflow.WithQueue("gone")) // the client has read the workers
+			s.before.halt()                                                  // and begins the other runs before it reads them again, because no time passes
+		},
+		play: func(s *stage, c *cell) {
+			c.begin(s, plain, "message", workflow.WithQueue("gone"))
+			c.unblock = s.replace
+		},
+	},
+	{
 		name: "waiting, its build has left", builds: true, facts: user(parked(event.StatusWaiting, true), func(f *facts) { f.Unserved = true }), end: event.StatusCompleted,
 		prepare: func(s *stage, _ []*cell) { s.leaving() },
 		play: func(s *stage, c *cell) {
@@ -114,6 +127,14 @@ func (s *stage) leaving() {
 	s.T.Helper()
 	s.before = s.Work(worker.Config{Queues: []string{"gone"}, Build: goneBuild, Pin: true}, s.bindings()...)
 	s.serving("gone", goneBuild)
+}
+
+// pinning starts a worker that makes the client pin all runs, and serves none of them. It never reads
+// the workers again.
+func (s *stage) pinning() {
+	s.T.Helper()
+	s.World.Work(worker.Config{Queues: []string{"pinning"}, Build: s.build, Pin: true}, append(s.bindings(), flowtest.MovesEvery(forever))...)
+	s.serving("pinning", s.build)
 }
 
 // leave stops the worker of leaving after the runs of the cells satisfy a condition. It returns these
