@@ -246,8 +246,13 @@ func newStage(w *flowtest.World, watch *watcher, how hosting) *stage {
 	s.pages = console.New(s.service, console.Config{AllowUnauthenticated: true})
 	all := worker.Config{Queues: served, Concurrency: 4000, Runs: 4000}
 	s.Work(all, s.bindings()...)
-	if how.pins() {
+	switch {
+	case how.pins():
 		s.serving(workflow.DefaultQueue, s.build)
+	case how == byFunctions: // otherwise a command about their build may come before the store knows the build
+		s.Eventually("the functions serve", func() bool {
+			return s.serves(s.build, store.Route{Queue: workflow.DefaultQueue, Workflow: plain.Name()})
+		})
 	}
 	s.spare = sync.OnceFunc(func() {
 		all.Build, all.Pin = spareBuild, how.pins()
