@@ -91,7 +91,10 @@ func TestOPS9_AStepThatAForkBeginsAgainIsRetriedSinceItsFirstFailure(t *testing.
 		first := flowtest.Start(w, failing, 1)
 		w.Reach(first, event.StepCompleted, 2)
 		w.Reach(first, event.StepRetrying, 1)
-		flowtest.Order(t, ops.New(w.Client).Terminate(w.Ctx, first.ID(), "try again"))
+		terminated := make(chan error, 1)
+		go func() { terminated <- ops.New(w.Client).Terminate(w.Ctx, first.ID(), "try again") }()
+		passes(w, "the run ends", func() bool { return w.Record(first).QueueState == store.StateEnded }) // its worker may have delayed the release of the run
+		flowtest.Order(t, <-terminated)
 		during(w, time.Hour)
 		fork, err := first.Fork(w.Ctx, flowtest.Filter(w.Log(first), event.StepCreated)[2].Key)
 		flowtest.Order(t, err)
