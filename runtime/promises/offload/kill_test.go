@@ -209,6 +209,9 @@ func die(t *testing.T, role, dir, point string, nth int) {
 // each point of an offload, of a read, and of a sweep leave no orphaned blob after the upkeep, and that
 // no blob is missing.
 func TestOPS11_AKillAtEachPointOfAnOffloadLosesAndOrphansNoBlob(t *testing.T) {
+	if flowtest.Stores["sqlite"] == nil {
+		t.Skip("built with the tag inmemory, without SQLite")
+	}
 	dir := t.TempDir()
 	st, blobs, c, err := home(dir)
 	if err != nil {
