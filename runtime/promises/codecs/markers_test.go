@@ -22,6 +22,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/flowgen/flowgen/admin"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/redisstore"
 	"github.com/flowgen/flowgen/runtime/alert"
@@ -41,7 +42,7 @@ import (
 var fields = []string{
 	"input", "argument", "stepresult", "record", "value", "chunk", "stepchunk", "heartbeat", "failure", "data", "panic", "stack",
 	"child", "childresult", "hookmeta", "hookpayload", "message", "question", "answer", "attribute", "continued", "result",
-	"pause", "resume", "cancel", "terminate", "retry", "schedule", "note", "journal",
+	"pause", "resume", "cancel", "terminate", "retry", "schedule", "note", "journal", "startmessage", "bulk",
 }
 
 func mark(field string) string { return "MARK" + field + "4711" }
@@ -131,7 +132,7 @@ func writeMarks(t *testing.T, w *flowtest.World) []string {
 		Rules:   []alert.Rule{{Name: "marks", Conditions: []alert.Condition{alert.Failed}, Target: "list"}},
 		Targets: map[string]alert.Target{"list": got},
 	}}, marking()...)
-	admin := ops.New(w.Client)
+	operator := ops.New(w.Client)
 	secret := workflow.WithAttribute(w.Ctx, event.SecretAttribute+"card", mark("attribute"))
 	run, err := marks.Start(secret, w.Client, mark("input"))
 	flowtest.Order(t, err)
@@ -151,7 +152,7 @@ func writeMarks(t *testing.T, w *flowtest.World) []string {
 	}
 
 	canceled, terminated := flowtest.Start(w, waiting, ""), flowtest.Start(w, waiting, "")
-	flowtest.Order(t, errors.Join(canceled.Cancel(w.Ctx, mark("cancel")), admin.Terminate(w.Ctx, terminated.ID(), mark("terminate"))))
+	flowtest.Order(t, errors.Join(canceled.Cancel(w.Ctx, mark("cancel")), operator.Terminate(w.Ctx, terminated.ID(), mark("terminate"))))
 	for _, run := range []*workflow.Run[string]{canceled, terminated} {
 		if _, err := run.Result(w.Ctx); err == nil {
 			t.Fatal("a run that was ended has a result")
@@ -167,20 +168,51 @@ func writeMarks(t *testing.T, w *flowtest.World) []string {
 		t.Fatal("a failing run has a result")
 	}
 	flowtest.Order(t, kids.Schedule(w.Ctx, w.Client, "marks", schedule.Spec{When: "0 0 1 1 *"}, mark("schedule")))
-	tick, err := admin.Schedules().Trigger(w.Ctx, "marks")
+	tick, err := operator.Schedules().Trigger(w.Ctx, "marks")
 	flowtest.Order(t, err)
 	_, err = kids.Get(w.Client, tick).Result(w.Ctx)
 	flowtest.Order(t, err)
-	flowtest.Order(t, admin.Schedules().Pause(w.Ctx, "marks", mark("note")))
+	flowtest.Order(t, operator.Schedules().Pause(w.Ctx, "marks", mark("note")))
 	w.Eventually("the schedule is paused", func() bool {
-		s, err := admin.Schedules().Get(w.Ctx, "marks")
+		s, err := operator.Schedules().Get(w.Ctx, "marks")
 		return err == nil && s.Paused
 	})
-	_, err = admin.WriteJournal(w.Ctx, store.JournalEntry{Time: time.Now(), Principal: "ada", Face: "api", Action: "cancel", Reason: mark("journal")}, store.JournalKeep{})
+	_, err = operator.WriteJournal(w.Ctx, store.JournalEntry{Time: time.Now(), Principal: "ada", Face: "api", Action: "cancel", Reason: mark("journal")}, store.JournalKeep{})
 	flowtest.Order(t, err)
+	if result := flowtest.Result(w, flowtest.Start(w, waiting, "", workflow.WithMessage(letters, mark("startmessage")))); result != mark("startmessage") {
+		t.Errorf("got %q", result)
+	}
+	copyMarks(t, w, run)
 	w.Eventually("the alert is delivered", func() bool { return got.Len() > 0 })
 	w.StopWorkers()
 	return got.Get()
+}
+
+// copyMarks forks and restarts a run, and ends the new runs by a bulk action with a marker as its reason.
+func copyMarks(t *testing.T, w *flowtest.World, run *workflow.Run[string]) {
+	t.Helper()
+	service := admin.New(w.Client)
+	w.Work(worker.Config{Queues: []string{admin.AdminQueue}}, func(r workflow.Registrar) { admin.Register(r, service) })
+	step := w.Reach(run, event.StepCreated, 1)
+	_, err := run.Fork(w.Ctx, step.Correlation(run.ID()))
+	flowtest.Order(t, err)
+	_, err = run.Restart(w.Ctx)
+	flowtest.Order(t, err)
+	n := 2
+	w.Eventually("both runs wait", func() bool {
+		return len(w.List(workflow.Filter{Workflow: marks.Name(), Statuses: []workflow.Status{workflow.StatusWaiting}})) == n
+	})
+	bulk, err := service.AsLocal("ada").StartBulk(w.Ctx, admin.NewBulk{
+		BulkRequest: admin.BulkRequest{
+			Filter: admin.Filter{Workflow: marks.Name(), Statuses: []string{string(workflow.StatusWaiting)}}, Action: admin.Action{Verb: "terminate", Reason: mark("bulk")},
+		}, Expect: &n,
+	})
+	flowtest.Order(t, err)
+	w.Eventually("the bulk action has ended the runs", func() bool {
+		b, err := service.Bulk(w.Ctx, bulk.ID)
+		flowtest.Order(t, err)
+		return b.Done == n
+	})
 }
 
 // TestOPS5_TheReasonOfABlockedRunContainsNoUserData proves that the difference between a log and changed
