@@ -69,26 +69,57 @@ func (e *Exam) Wrong() bool {
 	})
 }
 
-// Examine reports how the servers of the store are configured and which settings are wrong. It
-// changes nothing. The result contains the names of servers and their settings.
+// Examine reports how the servers of the store are configured and which settings are wrong, and whether
+// the keys and the blob store of the client's codec can be used. It changes nothing. The result contains the names of servers and their settings.
 func (s *Service) Examine(ctx context.Context) (Exam, error) {
 	if err := s.all(RoleOperator, "examine the store", ownRuns); err != nil {
 		return Exam{}, err
 	}
 	got := Exam{Findings: []ExamFinding{}}
-	doctor, ok := store.As[store.Doctor](s.client.Store())
-	if !ok {
-		return got, nil
+	findings := examineCodec(ctx, s.client.Store())
+	if doctor, ok := store.As[store.Doctor](s.client.Store()); ok {
+		report, err := doctor.Examine(ctx)
+		if err != nil {
+			return got, fmt.Errorf("examine the store: %w", err)
+		}
+		got.Supported, findings = true, append(report.Findings, findings...)
 	}
-	report, err := doctor.Examine(ctx)
-	if err != nil {
-		return got, fmt.Errorf("examine the store: %w", err)
-	}
-	got.Supported = true
-	for _, f := range report.Findings {
+	for _, f := range findings {
 		got.Findings = append(got.Findings, ExamFinding{Check: f.Check, Severity: f.Severity.String(), Node: f.Node, Found: f.Found, Want: f.Want, Fix: f.Fix})
 	}
 	return got, nil
+}
+
+// examineCodec checks that the codec of a store can seal and open data, and that its blob store
+// answers. It returns nothing if the store has no codec.
+func examineCodec(ctx context.Context, s store.Store) []store.Finding {
+	codec := store.CodecOf(s)
+	if codec == nil {
+		return nil
+	}
+	keys := store.Finding{Check: "codec keys", Found: codec.Keys()}
+	if keys.Found == "" {
+		keys.Severity, keys.Found = store.SeverityInfo, "none: payloads are not encrypted"
+	}
+	probe := store.Place{Owner: "doctor", Field: "probe"}
+	sealed, err := codec.Seal(ctx, probe, []byte("probe"))
+	if err == nil {
+		_, err = codec.Open(ctx, probe, sealed)
+	}
+	if err != nil {
+		keys.Severity, keys.Found, keys.Want, keys.Fix = store.SeverityFail, err.Error(), "an active key", "correct the keys of the codec"
+	}
+	blobs := store.Finding{Check: "codec blobs", Severity: store.SeverityInfo, Found: "none: all payloads are kept in the store"}
+	if _, kept := store.Stored(s); kept != nil {
+		blobs.Severity, blobs.Found = store.SeverityOK, fmt.Sprintf("%T", kept)
+		if named, ok := kept.(fmt.Stringer); ok {
+			blobs.Found = named.String()
+		}
+		if _, err := kept.List(ctx, "", "", 1); err != nil {
+			blobs.Severity, blobs.Found, blobs.Want, blobs.Fix = store.SeverityFail, err.Error(), "a blob store that can be listed", "correct the blob store, or its permissions"
+		}
+	}
+	return []store.Finding{keys, blobs}
 }
 
 // Check checks every invariant of the store, and reports the changes that a repair would make. It

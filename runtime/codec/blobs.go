@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -70,6 +71,9 @@ func (b *FileBlobs) removeLeftovers() error {
 	}
 	return err
 }
+
+// String returns the directory as a URL.
+func (b *FileBlobs) String() string { return "file://" + filepath.ToSlash(b.root.Name()) }
 
 // Close releases the directory. The store must not be used afterwards.
 func (b *FileBlobs) Close() error { return b.root.Close() }

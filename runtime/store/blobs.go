@@ -14,10 +14,25 @@ var ErrNoBlobStore = errors.New("no blob store is configured: set codec.Config.B
 // data. If s does not use a codec, the results are s itself and nil. If its codec offloads no data, the
 // BlobStore is nil.
 func Stored(s Store) (Store, BlobStore) {
-	if sealing, ok := As[interface{ Stored() (Store, BlobStore) }](s); ok {
-		return sealing.Stored()
+	sealing, ok := As[interface{ Stored() (Store, Codec) }](s)
+	if !ok {
+		return s, nil
 	}
-	return s, nil
+	stored, codec := sealing.Stored()
+	if o, ok := codec.(Offloader); ok {
+		return stored, o.Blobs()
+	}
+	return stored, nil
+}
+
+// CodecOf returns the codec of a store, or nil if it does not use one.
+func CodecOf(s Store) Codec {
+	sealing, ok := As[interface{ Stored() (Store, Codec) }](s)
+	if !ok {
+		return nil
+	}
+	_, codec := sealing.Stored()
+	return codec
 }
 
 // BlobNames collects the names of the blobs that contain data of a chain. It requires no key.

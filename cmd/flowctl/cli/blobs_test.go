@@ -159,3 +159,22 @@ func TestOPS11_AnArchiveIsCompleteInAnotherPlace(t *testing.T) {
 		t.Errorf("import without a blob: %+v", g)
 	}
 }
+
+// TestOPS11_FsckAndDoctorCheckTheBlobStore proves that fsck without a key reports a missing payload by
+// its name, and that doctor reports the keys and the directory, and whether they can be used.
+func TestOPS11_FsckAndDoctorCheckTheBlobStore(t *testing.T) {
+	l := openLarge(t)
+	l.env(l.keys, l.dir)
+	l.wants(0, []string{"codec keys", "k1", "codec blobs", "file://" + filepath.ToSlash(l.dir)}, nil, "doctor")
+	l.env("", l.dir)
+	l.wants(0, []string{"not encrypted"}, nil, "doctor")
+	l.wants(0, []string{"No violations"}, nil, "fsck")
+	gone := l.names()[0]
+	if err := l.blobs.Delete(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	l.wants(7, []string{"blob " + gone + " is missing", "restore the blob from a backup"}, nil, "fsck")
+	l.env("", "")
+	l.wants(0, []string{"No violations"}, nil, "fsck")
+	l.wants(0, nil, []string{"no checks"}, "doctor")
+}

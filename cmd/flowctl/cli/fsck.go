@@ -20,7 +20,8 @@ func (c *command) fsck() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Long: "Fsck checks every invariant of the store and prints each violation: the number of the invariant, the run, the problem,\n" +
 			"and the repair. It changes nothing without --repair. It reads all data into memory, one partition at a time.\n" +
-			"There is no time limit unless --timeout sets one.\n\n" +
+			"There is no time limit unless --timeout sets one. If $FLOWGEN_CODEC_BLOBS names a directory, fsck reports the payloads of runs\n" +
+			"that are missing there, and those to which no run refers. It needs no key.\n\n" +
 			"Workers and other repairs may run at the same time. Fsck checks each partition as of one moment, and the data that spans\n" +
 			"partitions last, causes before effects, so that operations in progress are not reported. A repair changes only data that\n" +
 			"has not changed since the check. It deletes the data of a run beside its log and rebuilds it from the log; a worker that\n" +
@@ -84,11 +85,11 @@ func (c *command) checked(ctx context.Context, s service, repair bool, why admin
 // repairs the store first.
 func (c *command) mend(ctx context.Context, repair bool, reason string) (report *fsck.Report, err error) {
 	if !repair {
-		return fsck.Repair(ctx, c.store, fsck.Options{DryRun: true})
+		return fsck.Repair(ctx, c.client.Store(), fsck.Options{DryRun: true})
 	}
 	s := c.local()
 	do := func() error {
-		report, err = fsck.Repair(ctx, c.store, fsck.Options{})
+		report, err = fsck.Repair(ctx, c.client.Store(), fsck.Options{})
 		return err
 	}
 	unwritten := s.Recorded(ctx, "repair", "", reason, do)
@@ -189,6 +190,7 @@ func (c *command) doctor() *cobra.Command {
 		Use: "doctor", Short: "Check the configuration of the store's database", Args: cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Long: "Doctor checks every server of the store and prints for each check the value found, the value expected, and how to fix it.\n" +
+			"With $FLOWGEN_CODEC_KEYS_FILE or $FLOWGEN_CODEC_BLOBS it also checks the keys and the directory of offloaded payloads.\n" +
 			"It changes no data. The levels are ok; info: a hint that may be intended; warn: data may be lost or the store may stop\n" +
 			"working later, or the check could not be made; fail: the store does not work, or runs are being lost.\n\n" +
 			"The exit code is 7 if a check reports warn or fail. For stores without checks, such as SQLite, it prints a notice and exits with 0.",

@@ -112,7 +112,7 @@ func Group(ctx context.Context, s store.Store, group string) (string, error) {
 }
 
 // Stored implements [store.Stored].
-func (s *Store) Stored() (store.Store, store.BlobStore) { return s.Store, Blobs(s) }
+func (s *Store) Stored() (store.Store, store.Codec) { return s.Store, s.codec }
 
 // Unwrap returns the underlying store.
 func (s *Store) Unwrap() store.Store { return s.Store }

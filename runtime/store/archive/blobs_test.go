@@ -31,7 +31,15 @@ type offloading struct {
 	blobs store.BlobStore
 }
 
-func (o offloading) Stored() (store.Store, store.BlobStore) { return o.Store, o.blobs }
+func (o offloading) Stored() (store.Store, store.Codec) { return o.Store, offloader{nil, o.blobs} }
+
+type offloader struct {
+	store.Codec
+	blobs store.BlobStore
+}
+
+func (o offloader) Blobs() store.BlobStore { return o.blobs }
+func (o offloader) MaxSize() int           { return 1 << 30 }
 
 func fileBlobs(t *testing.T) *codec.FileBlobs {
 	t.Helper()

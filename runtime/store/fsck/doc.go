@@ -60,11 +60,11 @@
 // fsck.go contains Check. The invariants are in log.go, run.go, session.go, name.go, chain.go,
 // outbox.go, orphan.go, stream.go, limit.go, failuregroup.go and entry.go. repair.go contains
 // Repair. decide.go chooses the repair of each finding, rebuild.go derives a record from a log, and
-// lead.go determines the runs of workflow IDs. resend.go repairs outboxes, and links.go relations
-// between partitions.
+// lead.go determines the runs of workflow IDs. resend.go repairs outboxes, links.go relations
+// between partitions, and blobs.go compares the store with its blob store.
 //
 // The numbers of the invariants are stable. [Check] does not interpret operations of workflow code,
-// so only [Repair] checks number 13.
+// so only [Repair] checks number 13. It also checks number 26, if there is a blob store.
 //
 //	 1  frames are complete, decode, and are consecutive
 //	 2  the fences in a log are those of consecutive writers
@@ -98,4 +98,6 @@
 //	24  the entries of the store can be read, and are in order
 //	25  a run is found by its workflow ID and its tags, and by no others; a deleted run by
 //	    none
+//	26  all data that are kept in the blob store are there; a blob without a reference is less
+//	    than two days old
 package fsck

@@ -88,6 +88,9 @@ const passes = 5
 // Repair checks every invariant of a store, and repairs violations from the logs. Make a dry run
 // first to read the planned repairs.
 //
+// If the store has a codec with a blob store, Repair also checks that both have the same blobs. It needs
+// no key.
+//
 // Workers and other repairs may use the store at the same time. Each repair is one atomic action
 // that takes effect only if its subject has not changed since it was checked. Repair reads one
 // partition at a time, completely into memory, as a consistent snapshot.
@@ -100,6 +103,7 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 	if !ok {
 		return report, fmt.Errorf("repair %T: %w", s, ErrNotRepairable)
 	}
+	s, blobs := store.Stored(s)
 	if opts.By == "" {
 		opts.By = "fsck"
 	}
@@ -107,7 +111,7 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 		opts.Progress = func(Progress) {}
 	}
 	entries, _ := store.As[store.Entries](s)
-	f := &repairer{store: r, entries: entries, runs: s, partitions: s.Partitions(), opts: &opts, report: report}
+	f := &repairer{store: r, blobs: newBlobChecker(s, blobs), entries: entries, runs: s, partitions: s.Partitions(), opts: &opts, report: report}
 	l := &linker{repairer: f, doubtful: map[int]bool{}}
 	for p := range f.partitions {
 		f.progress = Progress{Partition: p, Partitions: f.partitions, Runs: report.Runs}
@@ -118,12 +122,21 @@ func Repair(ctx context.Context, s store.Store, opts Options) (*Report, error) {
 	if err := l.repair(ctx); err != nil {
 		return report, fmt.Errorf("repair what runs have to do with one another: %w", err)
 	}
+	lost, err := f.blobs.check(ctx)
+	if err != nil {
+		return report, fmt.Errorf("check the blob store: %w", err)
+	}
+	for i := range lost {
+		report.add(lost[i])
+		report.Remaining = append(report.Remaining, lost[i].Findings...)
+	}
 	return report, nil
 }
 
 // repairer repairs the partitions of a store, one after the other.
 type repairer struct {
 	store      store.Rebuilder
+	blobs      *blobChecker
 	entries    store.Entries
 	runs       store.Store // the store that is repaired
 	partitions int
@@ -150,6 +163,7 @@ func (f *repairer) partition(ctx context.Context, partition int, l *linker) erro
 		f.opts.Progress(f.progress)
 		if f.opts.DryRun || f.progress.Planned == 0 || pass == passes {
 			f.conclude(d.findings, repairs)
+			f.blobs.collect(part.Snapshot)
 			return l.survey(ctx, partition, d)
 		}
 		if err := f.act(ctx, repairs); err != nil {
