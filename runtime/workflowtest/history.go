@@ -107,6 +107,11 @@ func (e *Env) replayFrames(id event.RunID, name string, frames [][]byte) error {
 	if err != nil {
 		return err
 	}
+	for i := range events {
+		if err := events[i].CheckOpen(); err != nil {
+			return fmt.Errorf("event %d cannot be compared with the code: %w", events[i].Seq, err)
+		}
+	}
 	run, err := e.replay(id, name, events)
 	if err != nil {
 		return err
@@ -117,7 +122,8 @@ func (e *Env) replayFrames(id event.RunID, name string, frames [][]byte) error {
 
 // ReplayStore runs the current code against the runs of a live store that match f, as Replay does
 // with files. It returns the number of these runs, which include runs that have ended. It does not
-// write to the store, which must be able to list runs. It skips runs of workflows that setup does
+// write to the store, which must be able to list runs. If a codec has sealed the logs, s must be the Store
+// of a client with the codec. It skips runs of workflows that setup does
 // not register. To replay a sample of many runs, use [ReplaySample].
 func ReplayStore(t testing.TB, setup func(*Env), s store.Store, f workflow.Filter) int {
 	t.Helper()

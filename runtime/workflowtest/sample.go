@@ -38,7 +38,7 @@ type Replayed struct {
 
 // ReplaySample is like [ReplayStore], but it replays only a sample of the runs that match f. It
 // returns the result for each run, oldest first, and does not fail the test. If the store cannot be
-// read, it returns the error and the results so far.
+// read, or the key or the blob store of a log is missing, it returns the error and the results so far.
 func ReplaySample(t testing.TB, setup func(*Env), s store.Store, f workflow.Filter, limit ReplayLimit) ([]Replayed, error) {
 	t.Helper()
 	e := New(t)
@@ -56,10 +56,16 @@ func ReplaySample(t testing.TB, setup func(*Env), s store.Store, f workflow.Filt
 		if errors.Is(err, store.ErrRunNotFound) {
 			continue // the run was purged after it was listed
 		}
+		if err == nil {
+			err = loaded[0].Sealed // without its data it cannot be known whether the code matches
+		}
 		if err != nil {
 			return all, fmt.Errorf("read run %s: %w", c.run, err)
 		}
 		r := Replayed{Run: c.run, Workflow: c.workflow, Err: e.replayFrames(c.run, c.workflow, loaded[0].Frames)}
+		if errors.As(r.Err, new(*event.SealedError)) {
+			return all, fmt.Errorf("replay run %s: %w", c.run, r.Err)
+		}
 		r.Divergence = divergence(r.Err)
 		all = append(all, r)
 	}
