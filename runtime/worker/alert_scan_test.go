@@ -70,45 +70,35 @@ func TestOPS9_AStepThatIsRetriedForLongIsReported(t *testing.T) {
 	})
 }
 
-// The test proves that a step which a fork begins again is retried since its first failure there, and
-// not since it was created in the run before.
-func TestOPS9_AStepThatAForkBeginsAgainIsRetriedSinceItsFirstFailure(t *testing.T) {
+// The test proves that a step which worked for long before its first failure is retried since that
+// failure: the alert is about the other run, which has been retried for longer.
+func TestOPS9_AStepIsRetriedSinceItsFirstFailureInTheRun(t *testing.T) {
 	onVirtualMemory(t, func(t *testing.T, w *flowtest.World) {
 		r := &receiver{}
-		slow := flowtest.AStep[int, int]("slowly", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1_000_000, Initial: time.Minute, Max: time.Minute}})
-		fine := flowtest.AStep[int, int]("fine", shim.Policy{})
-		w.Work(worker.Config{Alerts: reports(r, alert.Retrying)}, slow.As(func(context.Context, int) (int, error) { return 0, errors.New("busy") }),
-			fine.As(func(_ context.Context, n int) (int, error) { return n, nil }),
-			flowtest.As(failing, func(ctx workflow.Context, n int) (int, error) {
-				slowly := workflow.Go(ctx, func(ctx workflow.Context) (int, error) { return slow.Call(ctx, n) })
-				for range 2 {
-					if _, err := fine.Call(ctx, n); err != nil {
-						return 0, err
+		ends := make(chan struct{})
+		slow := flowtest.AStep[bool, int]("slowly", shim.Policy{Retry: workflow.RetryPolicy{Attempts: 1_000_000, Initial: time.Minute, Max: time.Minute}})
+		calls := flowtest.Flow[bool, int]("calls")
+		w.Work(worker.Config{Alerts: reports(r, alert.Retrying)},
+			slow.As(func(ctx context.Context, long bool) (int, error) {
+				if long {
+					select {
+					case <-ends:
+					case <-ctx.Done():
 					}
 				}
-				return slowly.Get(ctx)
-			}))
-		first := flowtest.Start(w, failing, 1)
-		w.Reach(first, event.StepCompleted, 2)
-		w.Reach(first, event.StepRetrying, 1)
-		terminated := make(chan error, 1)
-		go func() { terminated <- ops.New(w.Client).Terminate(w.Ctx, first.ID(), "try again") }()
-		passes(w, "the run ends", func() bool { return w.Record(first).QueueState == store.StateEnded }) // its worker may have delayed the release of the run
-		flowtest.Order(t, <-terminated)
-		during(w, time.Hour)
-		fork, err := first.Fork(w.Ctx, flowtest.Filter(w.Log(first), event.StepCreated)[2].Key)
-		flowtest.Order(t, err)
-		var failed time.Time
-		passes(w, "the step fails", func() bool {
-			for _, e := range flowtest.Filter(w.Log(fork), event.StepRetrying) {
-				if e.Failure != nil && failed.IsZero() {
-					failed = e.Time
-				}
-			}
-			return !failed.IsZero()
-		})
-		if got := scanned(w, r); got.Run != fork.ID() || got.Time.Sub(failed) < alert.DefaultAfter {
-			t.Errorf("alert: got %+v, want the retries of %s after %v, since %v", got, fork.ID(), alert.DefaultAfter, failed)
+				return 0, errors.New("busy")
+			}),
+			flowtest.As(calls, func(ctx workflow.Context, long bool) (int, error) { return slow.Call(ctx, long) }))
+		long := flowtest.Start(w, calls, true)
+		during(w, alert.DefaultAfter-time.Minute)
+		short := flowtest.Start(w, calls, false)
+		w.Reach(short, event.StepRetrying, 1)
+		during(w, alert.DefaultAfter-time.Minute)
+		close(ends)
+		w.Reach(long, event.StepRetrying, 1)
+		// Both runs are in one group, and the step of the first one was created earlier.
+		if got := scanned(w, r); got.Run != short.ID() {
+			t.Errorf("alert: got %+v, want the retries of %s, not of %s", got, short.ID(), long.ID())
 		}
 	})
 }
