@@ -226,8 +226,8 @@ func TestOPS7_AStoppingProcessGivesItsRunsBack(t *testing.T) {
 		go func() { answers <- send(t, h, r) }()
 		<-begun
 		close(stop)
-		if a := <-answers; a.Status != invoke.StatusParked || a.Due == nil { // the attempt is due again at once
-			t.Errorf("answer %+v, want parked", a)
+		if a := <-answers; a.Status != invoke.StatusYielded && (a.Status != invoke.StatusParked || a.Due == nil) { // the attempt is due again at once, maybe before the commit is made
+			t.Errorf("answer %+v, want parked or yielded", a)
 		}
 		if a := ask(t, h, run.ID()); a.code() != invoke.CodeBusy {
 			t.Errorf("answer %+v of a stopping process, want busy", a)
