@@ -11,6 +11,7 @@ import (
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/fsck"
+	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -25,7 +26,9 @@ func TestOPS11_FsckReportsMissingAndOrphanedBlobs(t *testing.T) {
 		clock := &later{Clock: store.SystemClock}
 		blobs := flowtest.NewBlobs(clock)
 		w.Offload(blobs, large)
+		running := w.Work(worker.Config{}, family()...)
 		run := relatives(t, w)
+		running.Stop()
 		keyless, err := codec.New(codec.Config{Blobs: blobs})
 		if err != nil {
 			t.Fatal(err)
