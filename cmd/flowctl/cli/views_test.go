@@ -49,10 +49,12 @@ func TestOPS2_FlowctlListsSavesAndDeletesSharedViews(t *testing.T) {
 	})
 }
 
-// The test proves that flowctl returns an error for a store without views.
-func TestOPS2_FlowctlSaysThatAStoreKeepsNoViews(t *testing.T) {
+// The test proves that an export, which contains no views, refuses to keep one.
+func TestOPS2_AnExportRefusesToKeepAView(t *testing.T) {
 	s := open(t)
 	copied := &shop{t: t, url: "export:" + s.exported()}
-	copied.wants(1, nil, []string{"does not support this"}, "views")
-	copied.wants(1, nil, []string{"does not support this"}, "views", "save", "a", "status:failed")
+	if g := copied.flowctl("views", "-o", "name"); g.code != 0 || g.stdout != "" {
+		t.Errorf("views of an export: got %+v, want none", g)
+	}
+	copied.wants(4, nil, []string{"can only be read", "flowctl import"}, "views", "save", "a", "status:failed")
 }
