@@ -31,7 +31,7 @@ func TestFLOW18_AHookIsListedOnceItsTokenIsGranted(t *testing.T) {
 		}
 	}
 	desk := []workflow.HookInfo{{
-		Hook: "paid", Token: "desk-7", Run: run, Meta: workflow.HookMeta{Title: "Pay"}, ID: log[2].Correlation(run), Key: "f/hook.paid#1", OpenedAt: now,
+		Hook: "paid", Token: "desk-7", Run: run, Meta: workflow.HookMeta{Title: "Pay"}, ID: log[2].Correlation(run), Key: "f/hook.paid#1", Event: 3, OpenedAt: now,
 	}}
 	for n, want := range map[int][]workflow.HookInfo{2: nil, 4: nil, 5: desk, 6: nil} {
 		got, err := workflow.OpenHooks(run, log[:n])

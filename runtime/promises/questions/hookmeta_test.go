@@ -84,7 +84,7 @@ func TestFLOW18_OperatorsAndWhoeverHasTheTokenReadWhatAHookSaysOfItself(t *testi
 
 			listed := []workflow.HookInfo{plain, want}
 			for i := range listed {
-				listed[i].ID, listed[i].Key = created[i].Correlation(run.ID()), created[i].Key
+				listed[i].ID, listed[i].Key, listed[i].Event = created[i].Correlation(run.ID()), created[i].Key, created[i].Seq
 			}
 			hooks, err := w.Client.Run(run.ID()).Hooks(w.Ctx)
 			if err != nil {

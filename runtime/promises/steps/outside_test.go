@@ -80,7 +80,7 @@ func TestSTEP13_WhoeverHasTheTokenCompletesTheStep(t *testing.T) {
 		if got, err := w.Client.Hook(w.Ctx, tok); err != nil || !cmp.Equal(info, got) {
 			t.Errorf("Hook: got %+v, %v, want %+v", got, err, info)
 		}
-		info.ID, info.Key, info.OpenedAt = created.Correlation(run.ID()), "charges/test.charge#1", created.Time
+		info.ID, info.Key, info.Event, info.OpenedAt = created.Correlation(run.ID()), "charges/test.charge#1", created.Seq, created.Time
 		if got, err := run.Hooks(w.Ctx); err != nil || !cmp.Equal([]workflow.HookInfo{info}, got) {
 			t.Errorf("Hooks: got %+v, %v, want %+v", got, err, info)
 		}
