@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/flowgen/flowgen/memstore"
+	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
@@ -132,7 +133,7 @@ type history struct {
 
 // newerFrame increments the version in a frame, as a later release would.
 func newerFrame(frame []byte) {
-	frame[1]++
+	frame[1] = event.SealedVersion + 1
 	body := frame[:len(frame)-4]
 	binary.LittleEndian.PutUint32(frame[len(body):], crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 }
@@ -142,7 +143,7 @@ func TestEV10_ALogOfANewerReleaseIsRefusedWithItsVersion(t *testing.T) {
 		change func(h *history)
 		says   string
 	}{
-		"frame of a newer release": {func(h *history) { newerFrame(h.Frames[0]) }, "frame has wire version 2, this release reads up to 1: use a newer release"},
+		"frame of a newer release": {func(h *history) { newerFrame(h.Frames[0]) }, "frame has wire version 3, this release reads up to 2: use a newer release"},
 		"file of a newer release":  {func(h *history) { h.Format = 9 }, "it has format 9, this release reads up to 1"},
 		"damaged frame":            {func(h *history) { h.Frames[1][20] ^= 1 }, "its checksum differs"},
 		"unknown workflow":         {func(h *history) { h.Workflow = "kept.unknown" }, "workflow kept.unknown is not registered"},
