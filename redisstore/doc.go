@@ -200,10 +200,9 @@
 // # Reading order
 //
 // keys.go contains the names of the keys. value.go contains the header of a run, which nearly every
-// operation uses, and the other packed values; answer.go lists the first words of the answers of
-// scripts. open.go and url.go contain the Store. script.go, batch.go and send.go build and send
-// scripts, errors.go converts their errors, and pubsub.go receives notifications. Each of the other
-// files has one subject, and the same name as in the other stores: create.go, session.go, claim.go,
+// operation uses, and the other packed values. open.go and url.go contain the Store. script.go builds
+// the scripts and lists the first words of their answers, send.go sends them, errors.go converts their
+// errors, and pubsub.go receives notifications. Each of the other files has one subject, and the same name as in the other stores: create.go, session.go, claim.go,
 // commit.go, outbox.go, load.go, wait.go, stream.go, list.go, limit.go, failuregroup.go (failure
 // groups), entry.go, stepdata.go and purge.go. inspect.go and snapshot.go read a partition;
 // state.go, defect.go, defect_limit.go and rebuild.go serve package fsck. Directory lua has one

@@ -198,10 +198,10 @@ func TestScripts_MirrorFunctionsOfTheKernel(t *testing.T) {
 	}
 }
 
-// TestScripts_AnswerWithTheListedWords proves that scripts answer with the words that answer.go
+// TestScripts_AnswerWithTheListedWords proves that scripts answer with the words that script.go
 // lists, and that each of these occurs in a script.
 func TestScripts_AnswerWithTheListedWords(t *testing.T) {
-	_, words := declared(t, "answer.go")
+	_, words := declared(t, "script.go")
 	answers := regexp.MustCompile(`(?:return|=) \{'([a-z ]+)'[,}]`)
 	var all strings.Builder
 	err := fs.WalkDir(sources, "lua", func(file string, d fs.DirEntry, err error) error {
@@ -212,7 +212,7 @@ func TestScripts_AnswerWithTheListedWords(t *testing.T) {
 		all.Write(b)
 		for _, m := range answers.FindAllSubmatch(b, -1) {
 			if !words[string(m[1])] {
-				t.Errorf("%s answers %q, which answer.go does not list", file, m[1])
+				t.Errorf("%s answers %q, which script.go does not list", file, m[1])
 			}
 		}
 		return err
@@ -222,7 +222,7 @@ func TestScripts_AnswerWithTheListedWords(t *testing.T) {
 	}
 	for word := range words {
 		if !strings.Contains(all.String(), "'"+word+"'") {
-			t.Errorf("no script answers %q, which answer.go lists", word)
+			t.Errorf("no script answers %q, which script.go lists", word)
 		}
 	}
 }

@@ -149,8 +149,8 @@ func TestOPS9_AForkOfAReportedRunIsNotReportedAgain(t *testing.T) {
 	})
 }
 
-// The test proves that a run which waits for a limit is not reported as waiting for a worker, also if
-// it is the retry of a reported run, and that its failure is reported once.
+// The test proves that a run waiting for a limit is not reported as waiting for a worker, even if it is
+// the retry of a reported run, and that its failure is reported once.
 func TestOPS9_ARetriedRunThatWaitsForALimitIsNotReportedAgain(t *testing.T) {
 	held := limit.New("held", limit.Config{AtOnce: 1})
 	takes := flowtest.LimitedFlow[bool, int]("takes", func(bool) []limit.Use { return []limit.Use{held.Use(1)} })

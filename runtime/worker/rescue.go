@@ -2,10 +2,13 @@ package worker
 
 import (
 	"context"
+	"regexp"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/internal/flow"
 	"github.com/flowgen/flowgen/runtime/internal/outage"
+	"github.com/flowgen/flowgen/runtime/internal/sealed"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker/internal/wait"
 )
@@ -54,6 +57,70 @@ func (r *rescuer) rescue(ctx context.Context) error {
 			}
 			err := r.claim(ctx, run.Run)
 			if done(); err != nil {
+				return err
+			}
+		}
+		if q.Cursor = page.Cursor; q.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// reviveEvery is the approximate interval at which a worker searches for runs whose blobs are back.
+const reviveEvery = time.Minute
+
+// reviver claims runs that are blocked because of a missing blob when the blob is back. No other event
+// makes a worker try such a run again, because neither the log nor the worker has changed.
+type reviver struct {
+	*env
+	outage *outage.Log
+	claim  func(ctx context.Context, run event.RunID) error
+}
+
+// missingBlob finds the name of the blob in the reason for which a run is blocked.
+var missingBlob = regexp.MustCompile(`\bblob (\S+/[0-9a-f]{64}): ` + regexp.QuoteMeta(store.ErrBlobNotFound.Error()))
+
+// run searches until ctx ends. It does nothing if the client has no codec with blobs.
+func (r *reviver) run(ctx context.Context) {
+	blobs := sealed.Blobs(r.store)
+	lister, lists := store.As[store.Lister](r.store)
+	reasons, keeps := store.As[store.StepDataStore](sealed.Raw(r.store)) // reasons are not sealed
+	if blobs == nil || !lists || !keeps {
+		return
+	}
+	for wait.For(ctx, r.clock, time.Duration((0.8+0.4*r.chance())*float64(reviveEvery))) {
+		r.outage.Note(ctx, "find runs whose blobs are back", r.revive(ctx, blobs, lister, reasons), 0)
+	}
+}
+
+func (r *reviver) revive(ctx context.Context, blobs store.BlobStore, lister store.Lister, reasons store.StepDataStore) error {
+	q := store.Query{Statuses: []event.Status{event.StatusBlocked}}
+	for {
+		page, err := lister.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Runs {
+			if !r.served.executes(page.Runs[i].Route) {
+				continue
+			}
+			run := page.Runs[i].Run
+			data, err := reasons.StepData(ctx, run)
+			if err != nil {
+				return err
+			}
+			name := missingBlob.FindSubmatch(data[flow.BlockedKey])
+			if name == nil {
+				continue
+			}
+			found, err := blobs.List(ctx, string(name[1]), "", 1)
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				continue
+			}
+			if err := r.claim(ctx, run); err != nil {
 				return err
 			}
 		}
