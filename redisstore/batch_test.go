@@ -70,6 +70,25 @@ func TestShip_ABatchKeepsTheOrderOfAPartition(t *testing.T) {
 	}
 }
 
+// TestSTORE3_ABatchDeclaresTwoKeys proves that a node which receives the slot of a partition refuses a
+// batch while keys of the partition are on the other node. It would execute a batch that declares a
+// single key, on a part of the data.
+func TestSTORE3_ABatchDeclaresTwoKeys(t *testing.T) {
+	p := newPartition("x", 0)
+	c := &call{script: scriptAppend, p: p, keys: []string{p.meta("1"), p.log("1")}}
+	for _, whole := range []bool{false, true} {
+		s := shipment{script: scriptBatch, calls: []*call{c, c, c}}
+		args := s.build(t.Context(), whole).Args()
+		var keys []string
+		for _, k := range args[3 : 3+args[2].(int)] {
+			keys = append(keys, *k.(*string))
+		}
+		if len(keys) != 2 || keys[0] == keys[1] || keys[1] != p.never() {
+			t.Errorf("keys: got %q, want one of the first operation, and the one that never exists", keys)
+		}
+	}
+}
+
 // TestSTORE3_AnOperationOfABatchAffectsOnlyItself proves that refused commits, and a commit to a run
 // whose metadata was overwritten, leave the other commits of their batch as they are.
 func TestSTORE3_AnOperationOfABatchAffectsOnlyItself(t *testing.T) {

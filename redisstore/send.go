@@ -443,11 +443,14 @@ func (s *shipment) build(ctx context.Context, whole bool) command {
 	if s.script != scriptBatch {
 		return s.calls[0].command(ctx, whole)
 	}
-	n := 4
+	// A batch declares a key of its first operation before the key that never exists, for the reason
+	// stated at [partition.never]: a node that receives a slot executes a command with a single key.
+	first := s.calls[0]
+	n := 5
 	for _, c := range s.calls {
 		n += 1 + len(c.keys) + len(c.args)
 	}
-	args := append(scriptBatch.head(make([]any, 0, n), whole), 1, &s.calls[0].p.none)
+	args := append(scriptBatch.head(make([]any, 0, n), whole), 2, &first.keys[0], &first.p.none)
 	for _, c := range s.calls {
 		c.form = [3]byte{c.script.operation, byte(len(c.keys)), byte(len(c.args))}
 		c.formed = c.form[:]

@@ -2,8 +2,8 @@
 -- does what a pipeline of these scripts does, with less work for the server: it creates their
 -- functions and reads the time once, and changes each index by one command.
 --
--- KEYS  1 a key of the partition of the first operation. The operations have their own keys, which
---       in a cluster are in the same partition
+-- KEYS  1 the first key of the first operation. The operations have their own keys, which in a
+--       cluster are in the same partition
 -- ARGV  for each operation: 'a' for append, 'f' for finish or 'c' for create, followed by its
 --       number of keys and its number of arguments, as a byte each; its keys; its arguments
 --
