@@ -41,7 +41,7 @@ func ScriptsOf(args []any) (names []string) {
 	if args[1] != &scriptBatch.sha && args[1] != &scriptBatch.text {
 		return []string{ScriptOf(args[1])}
 	}
-	for i := 4; i < len(args); {
+	for i := 3 + args[2].(int); i < len(args); { // behind the declared keys
 		form := *args[i].(*bytesArg)
 		names = append(names, map[byte]string{'a': "append", 'f': "finish", 'c': "create"}[form[0]])
 		i += 1 + int(form[1]) + int(form[2])
