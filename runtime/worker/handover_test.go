@@ -214,6 +214,7 @@ func TestRUN5_WhatIsHandedOverDoesNotOvertake(t *testing.T) {
 		return n, nil
 	}))
 	first := flowtest.Start(w, queued, 1)
+	<-busy.arrived                         // a busy worker claims the run instead of taking its start
 	second := flowtest.Start(w, queued, 2) // no slot is free for this run
 	hold.Store(true)
 	busy.open()
