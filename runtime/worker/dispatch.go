@@ -76,10 +76,10 @@ type dispatch struct {
 func (d *dispatch) adopt(m *mover) *mover {
 	m.always = slices.ContainsFunc(d.Routes, isPinned)
 	m.moved, m.away = func() { d.moved.Notify() }, d.Away
+	m.full = func() bool { return d.Free() == 0 }
+	m.reserve = func(*store.Record) func() { return func() {} }
 	m.claim = func(_ context.Context, run event.RunID) error {
-		if d.Free() > 0 {
-			d.Offer(run)
-		}
+		d.Offer(run)
 		return nil
 	}
 	return m

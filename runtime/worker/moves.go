@@ -40,7 +40,10 @@ type mover struct {
 	found  wait.Notifier                                    // notified when a pinned run was found that no worker serves
 	moved  func()                                           // called when the routes have changed
 	away   func() bool                                      // reports whether the functions of a dispatch do not answer; nil in a worker
+	full   func() bool                                      // reports whether no run can be claimed at present
 	claim  func(ctx context.Context, run event.RunID) error // claims a run by its ID
+	// reserve reserves capacity for a run before it is claimed; see [runs.reserveFor].
+	reserve func(*store.Record) (done func())
 
 	empty map[store.Route]time.Time // when the build of a route was first seen without workers
 	stuck map[store.Route]time.Time // when blocked runs of a route were first seen
@@ -49,8 +52,9 @@ type mover struct {
 
 func (w *Worker) newMover() *mover {
 	return &mover{
-		env: w.env, picker: w.loop.client.Pins(), outage: w.outage, leases: w.leases, always: w.pins(), found: w.movable, claim: w.claimer.claimByName,
-		moved: w.runs.reroute, empty: map[store.Route]time.Time{}, stuck: map[store.Route]time.Time{}, tried: map[event.RunID]uint64{},
+		env: w.env, picker: w.loop.client.Pins(), outage: w.outage, leases: w.leases, always: w.pins(), found: w.movable, moved: w.runs.reroute,
+		full: w.runs.full, reserve: w.runs.reserveFor, claim: w.claimer.claimByName,
+		empty: map[store.Route]time.Time{}, stuck: map[store.Route]time.Time{}, tried: map[event.RunID]uint64{},
 	}
 }
 
@@ -252,6 +256,8 @@ func (m *mover) rescueFrom(ctx context.Context, route store.Route) error {
 	}
 	plain, _ := pins.Plain(route)
 	q := store.Query{Statuses: []event.Status{event.StatusBlocked}, Queue: plain.Queue, Workflow: plain.Workflow}
+	patience, cancel := context.WithTimeout(ctx, m.moves)
+	defer cancel()
 	for claimed := 0; claimed < rescuedMost; {
 		page, err := lister.List(ctx, q)
 		if err != nil {
@@ -262,7 +268,17 @@ func (m *mover) rescueFrom(ctx context.Context, route store.Route) error {
 			if r.Route != route || m.tried[r.Run] == r.N {
 				continue
 			}
-			if err := m.claim(ctx, r.Run); err != nil {
+			for m.full() {
+				if !wait.For(patience, m.clock, rescuePause) {
+					return nil // the next look tries the others
+				}
+			}
+			done := m.reserve(r)
+			if done == nil {
+				continue // the run needs capacity that the worker does not have at present
+			}
+			err := m.claim(ctx, r.Run)
+			if done(); err != nil {
 				return err
 			}
 			m.tried[r.Run] = r.N

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -221,6 +222,34 @@ func TestOPS10_ARetiredBuildFinishesTheRunsThatNoOtherBuildAccepts(t *testing.T)
 		executedBy(w, runs, "a", "a")
 		w.Healthy()
 	})
+}
+
+// The worker of a retired build to which blocked runs return claims only as many as it has slots for.
+func TestOPS10_ARetiredBuildClaimsOnlyRunsForWhichItHasSlots(t *testing.T) {
+	const most = 2
+	w := flowtest.NewMemory(t)
+	var owned flowtest.Seen[int]
+	count := func(context.Context, int) (string, error) {
+		n := 0
+		for _, r := range w.Snapshot().Runs {
+			if strings.HasPrefix(string(r.Owner), "few slots/") {
+				n++
+			}
+		}
+		owned.Add(n)
+		return "a", nil
+	}
+	a := w.WorkOn(w.Store, worker.Config{Build: "a", Name: "few slots", Runs: most}, append(quick, orderedBy("a"), where.As(count))...)
+	build(w, "b", quick...)
+	serving(w, ordered, "a", "b")
+	runs := started(w, a, ordered, 20)
+	retire(w, "a", "")
+	claimsNothing(w, "a")
+	advance(w, runs)
+	executedBy(w, runs, "a", "a")
+	if got := slices.Max(owned.Get()); got > most {
+		t.Errorf("the worker has owned %d runs, and has slots for %d", got, most)
+	}
 }
 
 // The only build that serves a workflow claims its runs although it is retired.

@@ -30,7 +30,13 @@ var where = flowtest.AStep[int, string]("pins.where", shim.Policy{})
 // execute another step. Code of another build does not match the log of such a run.
 func build(w *flowtest.World, name string, more ...flowtest.Binding) *flowtest.Running {
 	w.T.Helper()
-	code := flowtest.As(ordered, func(ctx workflow.Context, n int) ([]string, error) {
+	step := where.As(func(context.Context, int) (string, error) { return name, nil })
+	return w.WorkOn(w.Store, worker.Config{Build: name}, append(more, orderedBy(name), step)...)
+}
+
+// orderedBy binds the code of ordered in a build.
+func orderedBy(name string) flowtest.Binding {
+	return flowtest.As(ordered, func(ctx workflow.Context, n int) ([]string, error) {
 		if _, err := workflow.Record(ctx, func() (string, error) { return name, nil }); err != nil {
 			return nil, err
 		}
@@ -44,8 +50,6 @@ func build(w *flowtest.World, name string, more ...flowtest.Binding) *flowtest.R
 		second, err := where.CallKey(ctx, "second of "+name, n)
 		return []string{first, second}, err
 	})
-	step := where.As(func(context.Context, int) (string, error) { return name, nil })
-	return w.WorkOn(w.Store, worker.Config{Build: name}, append(more, code, step)...)
 }
 
 // serving waits until live workers of the builds serve the pinned runs of a workflow.
