@@ -64,8 +64,8 @@ func newOutage(t *testing.T, url string) *outage {
 	o := &outage{fleet: newFleet(t, openURL(t, url)), url: url, log: &recorder{}, harmed: make(chan struct{}),
 		executed: map[string]int{}, written: map[string][]string{}}
 	o.cfg = worker.Config{Heartbeat: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(o.log, nil))}
-	for range 2 {
-		o.worker()
+	for _, batches := range []bool{true, false} {
+		o.worker(batches)
 	}
 	// Both workers start before the fault, because a worker does not start if its first request
 	// fails. The request is repeated because a new server may not be able to confirm writes yet.
@@ -78,9 +78,13 @@ func newOutage(t *testing.T, url string) *outage {
 	return o
 }
 
-// worker starts a worker that has its own connections.
-func (o *outage) worker() {
+// worker starts a worker that has its own connections. If batches is set, it also executes single
+// creations and commits by script batch.
+func (o *outage) worker(batches bool) {
 	own := openURL(o.t, o.url)
+	if batches {
+		own.BatchEverything()
+	}
 	o.t.Cleanup(func() { _ = own.Close() })
 	o.work(own, o.cfg, o.step)
 }

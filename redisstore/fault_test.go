@@ -33,6 +33,7 @@ type writer struct {
 	ctx   context.Context
 	st    *redisstore.Store
 	ids   *storetest.IDs
+	by    []store.SessionID // the session that owns the runs of each partition
 	runs  []*written
 	again atomic.Int64 // number of requests without an answer
 }
@@ -54,7 +55,7 @@ func newWriter(t *testing.T, good, st *redisstore.Store, runs int) *writer {
 	var creates []store.Create
 	byID := map[event.RunID]*written{}
 	for range runs {
-		l := storetest.NewLog(w.ids, good.Clock(), event.NewRunID(time.Now(), event.RandomSlot()), event.Spec{Workflow: orders.Workflow, Queue: orders.Queue})
+		l := w.log()
 		c := l.Create()
 		creates = append(creates, c)
 		r := &written{log: l, frames: [][]byte{c.Frame}}
@@ -68,6 +69,7 @@ func newWriter(t *testing.T, good, st *redisstore.Store, runs int) *writer {
 		if err := good.OpenSession(ctx, s); err != nil {
 			t.Fatal(err)
 		}
+		w.by = append(w.by, s.ID)
 		got, err := good.Claim(ctx, store.Claim{Partition: p, Session: s.ID, Token: event.NewToken(), Routes: s.Routes, Max: runs})
 		if err != nil {
 			t.Fatal(err)
@@ -77,6 +79,41 @@ func newWriter(t *testing.T, good, st *redisstore.Store, runs int) *writer {
 		}
 	}
 	return w
+}
+
+// log returns the log of a run that does not exist yet.
+func (w *writer) log() *storetest.Log {
+	return storetest.NewLog(w.ids, w.st.Clock(), event.NewRunID(time.Now(), event.RandomSlot()), event.Spec{Workflow: orders.Workflow, Queue: orders.Queue})
+}
+
+// begin creates further runs that are owned from the beginning, as the local starts of a worker are.
+func (w *writer) begin(runs int) {
+	w.t.Helper()
+	creates, begun := make([]store.Create, runs), make([]*written, runs)
+	for i := range creates {
+		l := w.log()
+		creates[i] = l.Create()
+		creates[i].Owner = &store.Owner{Session: w.by[int(l.Run.Slot())%len(w.by)], Token: event.NewToken()}
+		begun[i] = &written{log: l, fence: creates[i].Owner.Fence(), frames: [][]byte{creates[i].Frame}}
+	}
+	answers := insistOn(w, func() ([]store.Created, error) { return w.st.Create(w.ctx, creates) }, func(a store.Created) error { return a.Err })
+	for i, a := range answers {
+		if a.Err != nil || a.Fence != begun[i].fence {
+			w.t.Errorf("create run %s: got %+v, want fence %v", creates[i].Run, a, begun[i].fence)
+		}
+	}
+	w.runs = append(w.runs, begun...)
+}
+
+// end ends all runs.
+func (w *writer) end() {
+	w.t.Helper()
+	commits := make([]store.Commit, len(w.runs))
+	for i, r := range w.runs {
+		commits[i] = r.log.Commit(r.fence, r.log.End(event.StatusCompleted)...)
+		commits[i].Effect, commits[i].Status, commits[i].Progress = store.EffectFinish, event.StatusCompleted, true
+	}
+	w.settle(w.runs, commits, func() ([]store.Committed, error) { return w.st.Commit(w.ctx, commits) })
 }
 
 // write commits the given number of frames to each run. It commits to several runs at the same
@@ -109,14 +146,9 @@ func (w *writer) commit(runs []*written) {
 // settle calls try until all commits are answered, and records the frames that were committed. It
 // reports whether all commits succeeded.
 func (w *writer) settle(runs []*written, commits []store.Commit, try func() ([]store.Committed, error)) bool {
-	answers, err := try()
-	for err != nil || slices.ContainsFunc(answers, func(a store.Committed) bool { return store.Unknown(a.Err) }) {
-		if w.ctx.Err() != nil {
-			w.t.Errorf("commit: %v", err)
-			return false
-		}
-		w.again.Add(1)
-		answers, err = try()
+	answers := insistOn(w, try, func(a store.Committed) error { return a.Err })
+	if answers == nil {
+		return false
 	}
 	for i, r := range runs {
 		if answers[i].Err != nil {
@@ -133,6 +165,23 @@ func (w *writer) settle(runs []*written, commits []store.Commit, try func() ([]s
 		}
 	}
 	return true
+}
+
+// insistOn calls try until it has answered each request of the call. It returns nil if the test ends
+// before.
+func insistOn[A any](w *writer, try func() ([]A, error), failure func(A) error) []A {
+	w.t.Helper()
+	for {
+		answers, err := try()
+		if err == nil && !slices.ContainsFunc(answers, func(a A) bool { return store.Unknown(failure(a)) }) {
+			return answers
+		}
+		if w.ctx.Err() != nil {
+			w.t.Errorf("a request without an answer: %v", err)
+			return nil
+		}
+		w.again.Add(1)
+	}
 }
 
 // publish writes to the stream of a run without a commit, as steps do.
@@ -264,10 +313,14 @@ func TestSTORE3_LostAnswersDoubleNothingAndLoseNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer st.Close()
+		st.BatchEverything()
 		w := newWriter(t, good, st, 80)
-		w.write(40, 4)
+		w.write(20, 4)
+		w.begin(80)
+		w.write(20, 8)
+		w.end()
 		w.verify(good)
-		t.Logf("%d commits, %d batches without an answer", 80*40, w.again.Load())
+		t.Logf("%d commits, %d batches without an answer", 80*(20+2*20), w.again.Load())
 		if w.again.Load() < 10 {
 			t.Errorf("%d batches had no answer: the proxy did no harm", w.again.Load())
 		}
@@ -278,6 +331,7 @@ func TestSTORE3_FlushedScriptsAreSentAgain(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string, addrs []string, _ func(redistest.Harm) redis.UniversalClient) {
 		st := openURL(t, with(url, "prefix="+redistest.Prefix()))
 		defer st.Close()
+		st.BatchEverything()
 		w := newWriter(t, st, st, 40)
 		written := make(chan struct{})
 		var flushes int
@@ -299,7 +353,10 @@ func TestSTORE3_FlushedScriptsAreSentAgain(t *testing.T) {
 				}
 			}
 		})
-		w.write(40, 2)
+		w.write(12, 2)
+		w.begin(40)
+		w.write(12, 4)
+		w.end()
 		close(written)
 		flusher.Wait()
 		w.verify(st)
@@ -311,6 +368,7 @@ func TestSTORE3_KilledConnectionsDoNoHarm(t *testing.T) {
 	eachServer(t, func(t *testing.T, url string, addrs []string, _ func(redistest.Harm) redis.UniversalClient) {
 		st := openURL(t, with(url, "prefix="+redistest.Prefix()))
 		defer st.Close()
+		st.BatchEverything()
 		w := newWriter(t, st, st, 40)
 		written := make(chan struct{})
 		var killed int64
@@ -333,7 +391,10 @@ func TestSTORE3_KilledConnectionsDoNoHarm(t *testing.T) {
 				}
 			}
 		})
-		w.write(50, 2)
+		w.write(25, 2)
+		w.begin(40)
+		w.write(25, 4)
+		w.end()
 		close(written)
 		killer.Wait()
 		w.verify(st)

@@ -19,42 +19,43 @@ import (
 // writers contains commits of a run that has sent items and published chunks before, and the keys
 // that each commit writes. In the keys, R is the run, C is its route and Z is the session.
 var writers = map[string]struct {
+	usual  bool // whether the commit can be an operation of script batch
 	keys   []string
 	commit func(g *guarded, l *storetest.Log, f store.Fence) store.Commit
 }{
-	"a frame": {[]string{"l:R"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+	"a frame": {true, []string{"l:R"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
 		return l.Commit(f, l.Work()...)
 	}},
-	"two records": {[]string{"l:R", "O:R", "B:R", "c", "D"}, func(g *guarded, l *storetest.Log, f store.Fence) store.Commit {
+	"two records": {false, []string{"l:R", "O:R", "B:R", "c", "D"}, func(g *guarded, l *storetest.Log, f store.Fence) store.Commit {
 		return g.mailing(l, f, 2)
 	}},
-	"chunks of two streams": {[]string{"l:R", "S:R", "C:R:one", "C:R:two"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+	"chunks of two streams": {false, []string{"l:R", "S:R", "C:R:one", "C:R:two"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
 		c := l.Commit(f, l.Work()...)
 		c.Publish = published(2)
 		return c
 	}},
-	"records and chunks": {[]string{"O:R", "B:R", "c", "C:R:two"}, func(g *guarded, l *storetest.Log, f store.Fence) store.Commit {
+	"records and chunks": {false, []string{"O:R", "B:R", "c", "C:R:two"}, func(g *guarded, l *storetest.Log, f store.Fence) store.Commit {
 		c := g.mailing(l, f, 1)
 		c.Publish = published(2)
 		return c
 	}},
-	"a wait": {[]string{"l:R", "t", "o:Z"}, func(g *guarded, l *storetest.Log, f store.Fence) store.Commit {
+	"a wait": {false, []string{"l:R", "t", "o:Z"}, func(g *guarded, l *storetest.Log, f store.Fence) store.Commit {
 		due := g.clock.Now().Add(time.Hour)
 		c := l.Commit(f, append(l.Work(), event.Event{Type: event.WaitCreated, Wait: event.WaitSleep, Key: "sleep", Due: due})...)
 		c.Effect, c.Due = store.EffectPark, due
 		return c
 	}},
-	"a turn for others": {[]string{"l:R", "c", "r:C", "o:Z"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+	"a turn for others": {false, []string{"l:R", "c", "r:C", "o:Z"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
 		c := l.Commit(f, l.Work()...)
 		c.Effect = store.EffectYield
 		return c
 	}},
-	"an end": {[]string{"l:R", "o:Z", "p:C", "f:C3", "d", "G"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+	"an end": {true, []string{"l:R", "o:Z", "p:C", "f:C3", "d", "G"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
 		c := l.Commit(f, l.End(event.StatusCompleted)...)
 		c.Effect, c.Status, c.Progress = store.EffectFinish, event.StatusCompleted, true
 		return c
 	}},
-	"a continuation": {[]string{"l:R", "c", "o:Z", "p:C", "f:C6", "G", "h", "T", "k", "r:C"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
+	"a continuation": {false, []string{"l:R", "c", "o:Z", "p:C", "f:C6", "G", "h", "T", "k", "r:C"}, func(_ *guarded, l *storetest.Log, f store.Fence) store.Commit {
 		c, _ := l.Continue(f, nil)
 		return c
 	}},
@@ -104,13 +105,18 @@ func (g *guarded) try(c store.Commit) error {
 func TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce(t *testing.T) {
 	for what, w := range writers {
 		for _, key := range w.keys {
-			for _, full := range []bool{true, false} { // whether the run has sent items and published chunks before
-				if !full && strings.ContainsAny(key[:1], "SCWOB") {
+			// A full run has sent items and published chunks before.
+			for _, mode := range []string{"full", "new", "new, in a batch"} {
+				full, batches := mode == "full", mode == "new, in a batch"
+				if !full && strings.ContainsAny(key[:1], "SCWOB") || batches && !w.usual {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s/%s/%v", what, key, full), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%s", what, key, mode), func(t *testing.T) {
 					t.Parallel()
 					g := openGuarded(t)
+					if batches {
+						g.BatchEverything()
+					}
 					session := g.session()
 					l, fence := g.own(session, "")
 					g.start("") // start another run

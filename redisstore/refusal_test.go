@@ -9,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -20,34 +23,56 @@ type refusal struct {
 	harm     func(o *outage, server *redistest.Server)
 }
 
+// denials are the states of a server in which it refuses writes with an error of the given kind, and
+// executes reads.
+var denials = map[string]struct {
+	settings     []string
+	deny, permit func(t testing.TB, server *redistest.Server)
+}{
+	"OOM": {
+		deny:   func(t testing.TB, server *redistest.Server) { set(t, server, "maxmemory", "1mb") },
+		permit: func(t testing.TB, server *redistest.Server) { set(t, server, "maxmemory", "0") },
+	},
+	"READONLY": {
+		deny:   func(t testing.TB, server *redistest.Server) { replicate(t, server, "127.0.0.1", "1") }, // no server listens at this address
+		permit: func(t testing.TB, server *redistest.Server) { replicate(t, server, "no", "one") },
+	},
+	"NOREPLICAS": {
+		deny:   func(t testing.TB, server *redistest.Server) { set(t, server, "min-replicas-to-write", "1") },
+		permit: func(t testing.TB, server *redistest.Server) { set(t, server, "min-replicas-to-write", "0") },
+	},
+	"MISCONF": {
+		settings: []string{"--save", "3600 1000000"},
+		deny: func(t testing.TB, server *redistest.Server) {
+			if err := os.Mkdir(filepath.Join(server.Dir(), "dump.rdb"), 0o700); err != nil { // the server cannot replace a directory by its file
+				t.Error(err)
+			}
+			snapshot(t, server, "err")
+		},
+		permit: func(t testing.TB, server *redistest.Server) {
+			if err := os.Remove(filepath.Join(server.Dir(), "dump.rdb")); err != nil {
+				t.Error(err)
+			}
+			snapshot(t, server, "ok")
+		},
+	},
+}
+
+// denied returns the fault that the server refuses writes with an error of the given kind.
+func denied(kind string) refusal {
+	d := denials[kind]
+	return refusal{d.settings, func(o *outage, server *redistest.Server) {
+		d.deny(o.t, server)
+		o.met(": " + kind + " ")
+		d.permit(o.t, server)
+	}}
+}
+
 var refusals = map[string]refusal{
-	"OOM": {nil, func(o *outage, server *redistest.Server) {
-		set(o.t, server, "maxmemory", "1mb")
-		o.met(": OOM ")
-		set(o.t, server, "maxmemory", "0")
-	}},
-	"READONLY": {nil, func(o *outage, server *redistest.Server) {
-		replicate(o.t, server, "127.0.0.1", "1") // no server listens at this address
-		o.met(": READONLY ")
-		replicate(o.t, server, "no", "one")
-	}},
-	"NOREPLICAS": {nil, func(o *outage, server *redistest.Server) {
-		set(o.t, server, "min-replicas-to-write", "1")
-		o.met(": NOREPLICAS ")
-		set(o.t, server, "min-replicas-to-write", "0")
-	}},
-	"MISCONF": {[]string{"--save", "3600 1000000"}, func(o *outage, server *redistest.Server) {
-		inTheWay := filepath.Join(server.Dir(), "dump.rdb")
-		if err := os.Mkdir(inTheWay, 0o700); err != nil { // the server cannot replace a directory by its file
-			o.t.Error(err)
-		}
-		snapshot(o.t, server, "err")
-		o.met(": MISCONF ")
-		if err := os.Remove(inTheWay); err != nil {
-			o.t.Error(err)
-		}
-		snapshot(o.t, server, "ok")
-	}},
+	"OOM":        denied("OOM"),
+	"READONLY":   denied("READONLY"),
+	"NOREPLICAS": denied("NOREPLICAS"),
+	"MISCONF":    denied("MISCONF"),
 	"LOADING": {[]string{"--appendonly", "yes", "--appendfsync", "always"}, func(o *outage, server *redistest.Server) {
 		fill(o.t, server, 2000)
 		if err := server.Client(o.t).BgRewriteAOF(o.ctx).Err(); err != nil {
@@ -97,6 +122,69 @@ func TestSTORE4_RunsGoOnByThemselvesAfterEachRefusal(t *testing.T) {
 			o.through(func() { tt.harm(o, server) })
 			o.done(true)
 		})
+	}
+}
+
+// TestSTORE4_ABatchThatTheServerRefusesWritesNothing proves that each operation of a batch gets the
+// error of a server that refuses writes, that the batch writes nothing, and that it can be repeated
+// when the server accepts writes.
+func TestSTORE4_ABatchThatTheServerRefusesWritesNothing(t *testing.T) {
+	t.Parallel()
+	for kind, d := range denials {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, d.settings...)
+			st := openURL(t, server.URL())
+			defer st.Close()
+			st.BatchEverything()
+			w := newWriter(t, st, st, 8)
+			w.write(2, 1)
+			commits := make([]store.Commit, len(w.runs))
+			for i, r := range w.runs {
+				commits[i] = r.log.Commit(r.fence, r.log.Work()...)
+				if i%2 == 0 {
+					commits[i] = r.log.Commit(r.fence, r.log.End(event.StatusCompleted)...)
+					commits[i].Effect, commits[i].Status = store.EffectFinish, event.StatusCompleted
+				}
+			}
+			l := w.log()
+			creates := []store.Create{l.Create(), w.log().Create()}
+			creates[0].Owner = &store.Owner{Session: w.by[int(l.Run.Slot())%len(w.by)], Token: event.NewToken()}
+			before := must(st.Inspect(w.ctx))
+			d.deny(t, server)
+			committed, failed := st.Commit(w.ctx, commits)
+			refusedWith(t, kind, "commit", failed, len(commits), func(i int) error { return committed[i].Err })
+			created, failed := st.Create(w.ctx, creates)
+			refusedWith(t, kind, "create", failed, len(creates), func(i int) error { return created[i].Err })
+			d.permit(t, server)
+			after := must(st.Inspect(w.ctx))
+			before.Now = after.Now
+			if diff := cmp.Diff(before, after, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("the refused batches have changed something (-before +after):\n%s", diff)
+			}
+			w.settle(w.runs, commits, func() ([]store.Committed, error) { return st.Commit(w.ctx, commits) })
+			for i, a := range must(st.Create(w.ctx, creates)) {
+				if a.Err != nil || !a.New {
+					t.Errorf("create %d again: got %+v, want a new run", i, a)
+				}
+			}
+			w.verify(st)
+		})
+	}
+}
+
+// refusedWith fails the test unless each of n requests of a call has failed with the given kind of
+// error. A call returns an error of its own if it has answered none of its requests.
+func refusedWith(t *testing.T, kind, what string, failed error, n int, failure func(i int) error) {
+	t.Helper()
+	for i := range n {
+		err := failed
+		if failed == nil {
+			err = failure(i)
+		}
+		if err == nil || !strings.Contains(err.Error(), ": "+kind+" ") || !store.Unknown(err) {
+			t.Errorf("%s %d: got error %v, want %s, with which the request can be repeated", what, i, err, kind)
+		}
 	}
 }
 

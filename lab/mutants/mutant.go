@@ -99,7 +99,7 @@ func (m *Mutant) ApplyIn(root string) (string, error) {
 
 // Table returns all mutants, grouped by rule.
 func Table() []Mutant {
-	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, workerMutants, reducerMutants, observerMutants, localStartMutants, replayMutants, streamMutants, sayMutants, scheduleMutants, pinMutants, codecMutants, gatherMutants, limitMutants, shareMutants, listMutants, healthMutants, reportMutants)
+	all := slices.Concat(memoryMutants, sqliteMutants, redisMutants, batchMutants, workerMutants, reducerMutants, observerMutants, localStartMutants, replayMutants, streamMutants, sayMutants, scheduleMutants, pinMutants, codecMutants, gatherMutants, limitMutants, shareMutants, listMutants, healthMutants, reportMutants)
 	order := map[string]int{"streams": len(Rules), "limits": len(Rules) + 1, "lists": len(Rules) + 2, "engine": len(Rules) + 3}
 	for i, r := range Rules {
 		order[r.Name] = i

@@ -345,3 +345,41 @@ var redisMutants = []Mutant{
 	onRedis("K3/redis/full", "a claim of nothing does not call Due", "lua/part/take.lua",
 		"make_due(at, ARGV[a + 5])", "make_due(at, most > 0 and ARGV[a + 5] or '0')", "AClaimOfNothingMakesDueRunsReadyForOthers"),
 }
+
+// batchMutants break script batch, and the Go code that sends batches and reads their answers.
+var batchMutants = []Mutant{
+	onRedis("engine/redis/batch-error", "an operation that fails ends its batch", "lua/part/batch.lua",
+		"fine, answer = pcall(operation)", "fine, answer = true, operation()").by("TestSTORE3_AnOperationOfABatchAffectsOnlyItself"),
+	onRedis("engine/redis/batch-failed", "the answer of a failed operation is taken for that of a script", "send.go",
+		"a.word() == failedOperation", "a.word() == \"\" && a.text(1) == failedOperation").by("TestSTORE3_AnOperationOfABatchAffectsOnlyItself"),
+	onRedis("engine/redis/batch-partition", "the operations of a batch use the partition of the first one", "lua/part/batch.lua",
+		"if prefix ~= tag then", "if not tag then").by("TestSTORE3_ABatchAnnouncesRunsInEachPartition/owned"),
+	onRedis("engine/redis/batch-wake", "a batch announces a route in its first partition only", "lua/part/batch.lua",
+		"tag, unannounced, announced = prefix, {}, {}", "tag = prefix").by("TestSTORE3_ABatchAnnouncesRunsInEachPartition/ready"),
+	onRedis("engine/redis/batch-route", "a batch names a route in its first partition only", "lua/part/batch.lua",
+		"if not named[key .. route] then\n    redis.call('HSETNX', key, route, name)\n    named[key .. route] = true",
+		"if not named[route] then\n    redis.call('HSETNX', key, route, name)\n    named[route] = true").
+		by("TestSTORE3_ABatchAnnouncesRunsInEachPartition/owned"),
+	onRedis("engine/redis/batch-session", "a batch examines one session for all", "lua/part/batch.lua",
+		"if open[session] == nil then\n    open[session] = look(session)\n  end\n  return open[session]",
+		"if open[1] == nil then\n    open[1] = look(session)\n  end\n  return open[1]").by("TestSTORE3_ABatchExaminesEachSession"),
+	onRedis("engine/redis/batch-index", "a batch does not change the indexes", "lua/part/batch.lua",
+		"execute(pending[key])", "pending[key] = nil").by("TestSTORE3_ABatchAnnouncesRunsInEachPartition/owned"),
+	onRedis("engine/redis/batch-order", "different changes of an index become one command", "lua/part/batch.lua",
+		"p[1] ~= command or p.skips ~= skips", "false").by("TestSTORE3_ABatchKeepsTheOrderOfChangesOfAnIndex"),
+	onRedis("engine/redis/batch-former", "a change of an index is lost behind a different one", "lua/part/batch.lua",
+		"    execute(p)\n    p = nil", "    p = nil").by("TestSTORE3_ABatchKeepsTheOrderOfChangesOfAnIndex"),
+	onRedis("engine/redis/batch-skips", "an overwritten index fails the ends of a batch", "lua/part/batch.lua",
+		"not (p.skips and string.find(reply.err, '^WRONGTYPE'))", "true").
+		by("TestREC10_ACommitThatMeetsAnOverwrittenKeyIsWrittenOnce/an_end/p:C/new,_in_a_batch"),
+	onRedis("engine/redis/batch-enlists", "an overwritten index does not fail the creations of a batch", "lua/part/batch.lua",
+		"later(false, command, key, a, b)", "later(true, command, key, a, b)").by("TestSTORE3_AnOverwrittenIndexFailsTheCreationsOfABatch"),
+	onRedis("engine/redis/batch-answers", "the failure of an index fails only the last operation", "lua/part/batch.lua",
+		"p.operations[#p.operations + 1] = current", "p.operations[1] = current").by("TestSTORE3_AnOverwrittenIndexFailsTheCreationsOfABatch"),
+	onRedis("engine/redis/batch-keys", "a batch declares a single key", "send.go",
+		"2, &first.keys[0], &first.p.none)", "1, &first.keys[0])").by("TestSTORE3_ABatchDeclaresTwoKeys"),
+	onRedis("engine/redis/batch-long", "a batch contains operations whose arguments a byte cannot count", "send.go",
+		"&& len(c.args) <= 255", "").by("TestShip_ABatchKeepsTheOrderOfAPartition"),
+	onRedis("engine/redis/batch-large", "a batch may be of any size", "send.go",
+		"&& size+calls[n].size <= heaviest", "").by("TestShip_ABatchKeepsTheOrderOfAPartition"),
+}
