@@ -5,6 +5,7 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -153,6 +154,50 @@ func TestOPS5_ANonceNeverEncryptsTwoBodies(t *testing.T) {
 	}
 	if len(salts) != 4 {
 		t.Errorf("four forms of a payload have %d salts", len(salts))
+	}
+}
+
+// TestOPS5_DifferentPayloadsHaveDifferentSalts proves that a salt depends on each byte of the header,
+// the place and the body, and on the boundaries between them.
+func TestOPS5_DifferentPayloadsHaveDifferentSalts(t *testing.T) {
+	s := newSealing(Key{ID: "k1", Secret: [32]byte{1}})
+	salts := map[string]string{}
+	add := func(what string, at Place, header, body []byte) {
+		t.Helper()
+		b := append(append(bytes.Clone(header), make([]byte, saltSize)...), body...)
+		for _, room := range []int{0, overhead(at)} { // the salt does not depend on the memory
+			sealed := s.seal(at, append(make([]byte, 0, len(b)+room), b...), len(header)+saltSize)
+			salt := string(sealed[len(header):][:saltSize])
+			if before, ok := salts[salt]; ok && before != what {
+				t.Errorf("%s has the salt of %s", what, before)
+			}
+			salts[salt] = what
+		}
+	}
+	at, header := Place{Owner: "ab\x02", Field: "d"}, []byte{marker, encrypted | compressed, 100}
+	body := append(bytes.Repeat([]byte{9}, 40), 3)
+	add("the payload", at, header, body)
+	add("the body with its last byte in the place", Place{Owner: "\x03ab", Field: "\x01d"}, header, body[:40])
+	add("the owner with the first byte of the field", Place{Owner: "ab\x02d"}, header, body)
+	add("the field with the last byte of the owner", Place{Owner: "ab", Field: "\x02d"}, header, body)
+	for i := range body {
+		changed := bytes.Clone(body)
+		changed[i] ^= 1
+		add(fmt.Sprintf("the body with another byte %d", i), at, header, changed)
+		add(fmt.Sprintf("the body cut to %d bytes", i), at, header, body[:i])
+	}
+	for i := range header {
+		changed := bytes.Clone(header)
+		changed[i] ^= 4
+		add(fmt.Sprintf("the header with another byte %d", i), at, changed, body)
+	}
+	if want := 1 + 3 + 2*len(body) + len(header); len(salts) != want {
+		t.Errorf("%d payloads have %d salts", want, len(salts))
+	}
+	other := newSealing(Key{ID: "k1", Secret: [32]byte{2}})
+	b := append(append(bytes.Clone(header), make([]byte, saltSize)...), body...)
+	if salt := other.seal(at, b, len(header)+saltSize)[len(header):][:saltSize]; salts[string(salt)] != "" {
+		t.Error("another key has the same salt")
 	}
 }
 

@@ -133,7 +133,7 @@ func (c *Codec) AppendSeal(ctx context.Context, b []byte, at Place, plain []byte
 			flags, body = flags|compressed, *scratch
 		}
 	} else if compresses {
-		out = compress(plain, append(make([]byte, 0, len(header)+tagSize+mostCompressed(len(plain))), header...))
+		out = compress(plain, append(make([]byte, 0, len(header)+mostCompressed(len(plain))+overhead(at)), header...))
 		if len(out)-len(header) < len(plain) {
 			flags, body = flags|compressed, out[len(header):]
 		}
@@ -150,9 +150,9 @@ func (c *Codec) AppendSeal(ctx context.Context, b []byte, at Place, plain []byte
 	}
 	header[1] = flags
 	if out == nil && flags&offloaded != 0 {
-		out = make([]byte, 0, len(header)+bodySize)
+		out = make([]byte, 0, len(header)+len(body)+overhead(at))
 	} else if out == nil {
-		b = slices.Grow(b, len(header)+bodySize)
+		b = slices.Grow(b, len(header)+len(body)+overhead(at))
 		out = b[len(b):] // where it is appended
 	}
 	out = append(append(out[:0], header...), body...) // the body may be there already

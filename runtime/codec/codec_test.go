@@ -155,6 +155,7 @@ func TestOPS5_SmallPayloadsAreCompressedIfTheyRepeatThemselves(t *testing.T) {
 		"larger base64":    {encoded[:4000], false},
 		"filled to 100":    {`"run 17 ` + strings.Repeat("x", 92) + encoded[:900] + `"`, false},
 		"noise":            {string(noise(600)), false},
+		"late repetition":  {encoded[:700] + strings.Repeat(" ", 324), false},
 		"at the threshold": {strings.Repeat(" ", 512), false},
 	}
 	c := newCodec(t, codec.Config{Keys: codec.Keys(key("k1", 1))})

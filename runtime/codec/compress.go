@@ -44,13 +44,13 @@ const smallSize = 4 << 10
 
 // repeats reports whether at least an eighth of a small payload repeats earlier parts of it. The
 // encoder spends most of its time for a small payload on tables of the frequencies of bytes, about
-// 10 us, even if it finds few repetitions. This search visits fewer positions the longer it
-// finds nothing and takes less than a microsecond.
+// 10 us, even if it finds few repetitions. This search visits fewer positions the longer it finds
+// nothing, and gives up after a quarter of the payload without a repetition.
 func repeats(plain []byte) bool {
 	const hashBits = 9
 	var seen [1 << hashBits]uint32 // by hash
-	enough := len(plain) / 8
-	for i, missed := 0, 0; i+4 <= len(plain); {
+	enough, patience := len(plain)/8, max(256, len(plain)/4)
+	for i, last, missed := 0, 0, 0; i+4 <= len(plain) && i-last <= patience; {
 		word := binary.LittleEndian.Uint32(plain[i:])
 		before := &seen[word*2654435761>>(32-hashBits)]
 		if *before != word {
@@ -62,8 +62,8 @@ func repeats(plain []byte) bool {
 		if enough -= 4; enough <= 0 {
 			return true
 		}
-		missed = 0
 		i += 4
+		last, missed = i, 0
 	}
 	return false
 }

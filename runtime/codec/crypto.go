@@ -6,6 +6,7 @@ import (
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"hash"
 	"sync"
 )
@@ -25,52 +26,81 @@ func (c *ciphers) of(k Key) *sealing {
 
 // sealing encrypts payloads with one key.
 //
-// The salt of a payload is the beginning of HMAC-SHA256, under a subkey for salts, over the header,
-// the place and the body before its encryption. HKDF-SHA256 derives the key and the nonce of the
-// payload from the secret, with this salt in its info. Therefore a key and nonce never encrypt two
-// different bodies, and equal payloads at equal places have equal stored forms. The additional data
-// is the header with the salt, and the place.
+// The salt of a payload is a pseudorandom function of the header, the place and the body before its
+// encryption: GHASH under one subkey, encrypted by AES under another. HKDF-SHA256 derives the key and
+// the nonce of the payload from the secret, with this salt in its info. Therefore equal payloads at
+// equal places have equal stored forms, and different ones have different keys and nonces. The
+// additional data is the header with the salt, and the place.
+//
+// Opening a payload does not compute its salt, so that another function would not change the format.
+// It must be a pseudorandom function that has few collisions:
+//   - GHASH evaluates a polynomial, whose coefficients are the blocks of the message, at a secret
+//     point. Two messages of at most n blocks of 16 bytes collide at no more than n+1 of 2^128 points.
+//     AES is a permutation and adds no collisions. Of q payloads, any two have the same salt with a
+//     probability of at most q²(n+1)/2^129. This is less than 2^-42 for 2^40 payloads of 1 KiB.
+//   - Hash values, which would reveal the point, do not leave setSalt. AES under an independent key
+//     hides them: its results for different values cannot be distinguished from random blocks.
 type sealing struct {
 	secret [32]byte
-	states sync.Pool // of *sealingState
+	hash   cipher.AEAD  // GMAC: GHASH plus a constant
+	hide   cipher.Block // encrypts hash values
+	states sync.Pool    // of *sealingState
 }
 
 // sealingState is the state for the conversion of payloads. It is reused.
 type sealingState struct {
-	salts, keys hash.Hash // HMAC under the subkey for salts, and the one of HKDF-Expand
-	derived     [2 * sha256.Size]byte
-	text        []byte // place or additional data
-	info        []byte // of HKDF-Expand, and the counter
+	keys     hash.Hash // HMAC of HKDF-Expand
+	derived  [2 * sha256.Size]byte
+	text     []byte          // additional data
+	sum      [tagSize]byte   // hash value
+	constant [nonceSize]byte // nonce of GMAC
+	info     []byte          // of HKDF-Expand, and the counter
 }
 
 const (
-	saltInfo    = "flowgen payload salt"
+	saltInfo    = "flowgen payload salt and hash"
 	payloadInfo = "flowgen payload key"
 	nonceSize   = 12
 )
 
 func newSealing(k Key) *sealing {
 	root := must(hkdf.Extract(sha256.New, k.Secret[:], nil))
-	sub := must(hkdf.Expand(sha256.New, root, saltInfo, sha256.Size))
-	s := &sealing{secret: k.Secret}
-	s.states.New = func() any {
-		return &sealingState{salts: hmac.New(sha256.New, sub), keys: hmac.New(sha256.New, root)}
+	sub := must(hkdf.Expand(sha256.New, root, saltInfo, 64))
+	s := &sealing{
+		secret: k.Secret,
+		hash:   must(cipher.NewGCM(must(aes.NewCipher(sub[:32])))),
+		hide:   must(aes.NewCipher(sub[32:])),
 	}
+	s.states.New = func() any { return &sealingState{keys: hmac.New(sha256.New, root)} }
 	return s
 }
 
-// seal encrypts the body in b, which follows the header of n bytes, and sets the salt. The capacity
-// of b must suffice for the tag.
+// seal encrypts the body in b, which follows the header of n bytes, and sets the salt. It uses the
+// capacity of b, which should suffice for overhead(at) bytes.
 func (s *sealing) seal(at Place, b []byte, n int) []byte {
 	state := s.states.Get().(*sealingState)
 	defer s.states.Put(state)
+	b = s.setSalt(state, at, b, n)
 	header, body := b[:n], b[n:]
-	state.text = appendPlace(state.text[:0], at)
-	copy(header[n-saltSize:], state.salt(header[:n-saltSize], body))
 	state.text = appendPlace(append(state.text[:0], header...), at)
 	aead, nonce := state.aead(header[n-saltSize:])
 	return aead.Seal(header, nonce, body, state.text)
 }
+
+// setSalt sets the salt in b, a header of n bytes and a body. The hashed message is the header with
+// zeros as the salt, the body, the place and the size of the body. Different payloads have different
+// messages, because the header and the place contain the lengths of their variable parts.
+func (s *sealing) setSalt(state *sealingState, at Place, b []byte, n int) []byte {
+	clear(b[n-saltSize : n])
+	message := binary.LittleEndian.AppendUint64(appendPlace(b, at), uint64(len(b)-n))
+	b = message[:len(b)]
+	s.hash.Seal(state.sum[:0], state.constant[:], nil, message)
+	s.hide.Encrypt(b[n-saltSize:n], state.sum[:])
+	return b
+}
+
+// overhead is the number of bytes after a body that its place or its tag needs while it is sealed.
+func overhead(at Place) int { return max(tagSize, 2*maxNumber+len(at.Owner)+len(at.Field)+8) }
 
 // open appends the decrypted body to to. It returns a reason if it is not authentic.
 func (s *sealing) open(at Place, p *sealed, to []byte) (body []byte, reason string) {
@@ -83,15 +113,6 @@ func (s *sealing) open(at Place, p *sealed, to []byte) (body []byte, reason stri
 		return nil, "it is not authentic: it was altered or moved from another place, or it was sealed with another secret"
 	}
 	return body, ""
-}
-
-// salt returns the salt of a payload, whose place is in s.text.
-func (s *sealingState) salt(header, body []byte) []byte {
-	s.salts.Reset()
-	s.salts.Write(header)
-	s.salts.Write(s.text)
-	s.salts.Write(body)
-	return s.salts.Sum(s.derived[:0])[:saltSize]
 }
 
 // aead returns the cipher and the nonce of the payload with a salt.

@@ -206,7 +206,7 @@ func (s *Store) openItem(ctx context.Context, i store.Item, run event.RunID) ([]
 // undecodable reports whether err is an error of the encoding of a frame or item, and not of the
 // codec.
 func undecodable(err error) bool {
-	return errors.Is(err, event.ErrCorrupt) || errors.As(err, new(*event.VersionError))
+	return err != nil && (errors.Is(err, event.ErrCorrupt) || errors.As(err, new(*event.VersionError)))
 }
 
 // send seals the data in an outbox record. Their owners are the run that the record creates, or the
