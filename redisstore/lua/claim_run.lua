@@ -1,5 +1,6 @@
 -- ClaimRun grants one given run to a session.
--- It mirrors ClaimRun of package protocol.
+-- It mirrors ClaimRun of package protocol. A run that needs permits and is in no limiter queue gets
+-- them only while no other run waits for them.
 --
 -- KEYS  1 the session  2 metadata  3 timers
 -- ARGV  1 now  2 session  3 token  4 run
@@ -30,16 +31,30 @@ elseif queue_state == '2' then
 elseif queue_state == '5' then
   return {'queued'}
 end
-local uses, has
+local uses, has, waits
 if flagged(header, is_limited) then
   -- Part: limit limiter_queue
   local l = uses_of(run)
-  if not queues(l) then
-    local limiter = queue_state == '1' and limiter_of(limiter_id(route, l.text))
+  waits = not queues(l) and queue_state == '1'
+  if waits then
+    local limiter = limiter_of(limiter_id(route, l.text))
     if not limiter or limiter.place ~= l.place or not stand(limiter) and not too_heavy(limiter.uses) or not grant_waiting(limiter, run, l) then
       return {'queued'}
     elseif limiter_of(limiter.id) then -- the other runs of the queue must be examined by another claim
       wake(route)
+    end
+    uses, has = l.text, pack_has(l)
+  elseif not queues(l) then
+    if too_heavy(with_limits(l.uses)) then
+      l.off = true
+    else
+      for _, u in ipairs(l.uses) do
+        if not has_capacity(u.limit, u[3]) or not u[5] and in_front(u.limit) > 0 then
+          return {'queued'}
+        end
+      end
+      l.permits = true
+      count(l.uses, 1, 0)
     end
     uses, has = l.text, pack_has(l)
   end
@@ -48,7 +63,7 @@ if flagged(header, is_limited) then
     leave_fair_key(route, 0 - (m[5] or 0), 1, l.place)
   end
 end
-if has then
+if waits then
   -- The run is not in its limiter queue here.
 elseif queue_state == '1' then
   redis.call('ZREM', tag .. 'r:' .. route, m[2] .. run)

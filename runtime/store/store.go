@@ -55,7 +55,9 @@ type Store interface {
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	// ClaimRun claims the run with the given ID if it is ready, parked or blocked. Otherwise it
 	// returns ErrOwned, ErrRunNotFound, ErrNotClaimable or a *TerminalError. Unlike Claim, it
-	// recovers no runs and makes no runs ready, and it ignores routes, rule B2 and Exempt.
+	// recovers no runs and makes no runs ready, and it ignores routes, rule B2 and Exempt. A parked or
+	// blocked run that uses limits is claimed with its permits if these are free and no other run
+	// waits for them.
 	ClaimRun(ctx context.Context, partition int, session SessionID, token event.Token, run event.RunID) (ClaimedRun, error)
 	// Due makes at most limit due runs ready. It returns the next due time of the partition, or the
 	// zero time if there is none. Unlike a Claim with Max 0 it needs no session. A worker without

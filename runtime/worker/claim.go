@@ -491,7 +491,8 @@ func (c *claimer) adopt(l *lease.Lease, id store.SessionID, run store.ClaimedRun
 	c.runs.adopt(&runloop.Claim{ClaimedRun: run, Partition: l.Partition, Session: id, Lease: l}, func() bool { return l.Holds(id) }, func() *inputs { return c.loop(run.Run) })
 }
 
-// claimByName claims the given run, independent of its route.
+// claimByName claims the given run, independent of its route. It returns [store.ErrNotClaimable] if the
+// run must wait, for example because it is blocked and other runs hold its permits.
 func (c *claimer) claimByName(ctx context.Context, run event.RunID) error {
 	s := c.sources[c.partitionOf(run)].Lease
 	id := s.Current()
@@ -503,8 +504,8 @@ func (c *claimer) claimByName(ctx context.Context, run event.RunID) error {
 		}
 	})
 	switch {
-	case errors.Is(err, store.ErrOwned), errors.Is(err, store.ErrNotClaimable), errors.Is(err, store.ErrRunNotFound),
-		errors.Is(err, store.ErrExpired), errors.As(err, new(*store.TerminalError)):
+	case errors.Is(err, store.ErrOwned), errors.Is(err, store.ErrRunNotFound), errors.Is(err, store.ErrExpired),
+		errors.As(err, new(*store.TerminalError)):
 		return nil // another worker has claimed the run
 	}
 	return err

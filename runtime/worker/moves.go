@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -278,7 +279,10 @@ func (m *mover) rescueFrom(ctx context.Context, route store.Route) error {
 				continue // the run needs capacity that the worker does not have at present
 			}
 			err := m.claim(ctx, r.Run)
-			if done(); err != nil {
+			switch done(); {
+			case errors.Is(err, store.ErrNotClaimable):
+				continue // the next look tries again
+			case err != nil:
 				return err
 			}
 			m.tried[r.Run] = r.N

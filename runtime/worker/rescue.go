@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"time"
 
@@ -24,8 +25,13 @@ type rescuer struct {
 	claim     func(ctx context.Context, run event.RunID) error
 }
 
-// rescuePause is the interval at which a rescuer checks whether the worker has free capacity.
-const rescuePause = 100 * time.Millisecond
+const (
+	// rescuePause is the interval at which a rescuer checks whether the worker has free capacity.
+	rescuePause = 100 * time.Millisecond
+	// waitingPause is the interval at which a rescuer tries again to claim runs that wait for permits.
+	// waitingMost bounds the runs of one interval that are tried in vain.
+	waitingPause, waitingMost = time.Second, 100
+)
 
 func (r *rescuer) start() {
 	r.work.Go(func() {
@@ -38,6 +44,7 @@ func (r *rescuer) rescue(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
+	var waiting []*store.Record // runs whose permits were not free
 	q := store.Query{Statuses: []event.Status{event.StatusBlocked}, Oldest: true}
 	for {
 		page, err := lister.List(ctx, q)
@@ -49,21 +56,56 @@ func (r *rescuer) rescue(ctx context.Context) error {
 			if run.QueueState != store.StateBlocked || r.partitionOf(run.Run) != r.partition || !r.served.claims(run.Route) {
 				continue
 			}
-			done := r.reserve(run)
-			for ; done == nil; done = r.reserve(run) {
-				if r.stopping.Load() || !wait.For(ctx, r.clock, rescuePause) {
-					return nil
-				}
-			}
-			err := r.claim(ctx, run.Run)
-			if done(); err != nil {
+			claimed, err := r.claimOne(ctx, run)
+			if err != nil {
 				return err
+			}
+			if !claimed {
+				waiting = append(waiting, run)
 			}
 		}
 		if q.Cursor = page.Cursor; q.Cursor == "" {
-			return nil
+			return r.retry(ctx, waiting)
 		}
 	}
+}
+
+// claimOne claims a run when the worker has free capacity. It reports false if the run must wait for its
+// permits.
+func (r *rescuer) claimOne(ctx context.Context, run *store.Record) (bool, error) {
+	done := r.reserve(run)
+	for ; done == nil; done = r.reserve(run) {
+		if r.stopping.Load() || !wait.For(ctx, r.clock, rescuePause) {
+			return true, nil
+		}
+	}
+	defer done()
+	err := r.claim(ctx, run.Run)
+	if errors.Is(err, store.ErrNotClaimable) {
+		return false, nil
+	}
+	return true, err
+}
+
+// retry claims runs that must wait for their permits, until none is left. A blocked run has no position
+// in a limiter queue.
+func (r *rescuer) retry(ctx context.Context, waiting []*store.Record) error {
+	for len(waiting) > 0 && !r.stopping.Load() && wait.For(ctx, r.clock, waitingPause) {
+		var still []*store.Record
+		for len(waiting) > 0 && len(still) < waitingMost {
+			run := waiting[0]
+			waiting = waiting[1:]
+			claimed, err := r.claimOne(ctx, run)
+			if err != nil {
+				return err
+			}
+			if !claimed {
+				still = append(still, run)
+			}
+		}
+		waiting = append(waiting, still...)
+	}
+	return nil
 }
 
 // reviveEvery is the approximate interval at which a worker searches for runs whose blobs are back.
@@ -120,7 +162,7 @@ func (r *reviver) revive(ctx context.Context, blobs store.BlobStore, lister stor
 			if len(found) == 0 {
 				continue
 			}
-			if err := r.claim(ctx, run); err != nil {
+			if err := r.claim(ctx, run); err != nil && !errors.Is(err, store.ErrNotClaimable) {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -69,7 +70,7 @@ func (u *unserved) end(ctx context.Context, runs []event.RunID) error {
 		}
 		u.tellUnserved(&got.Record)
 		if u.over(got) {
-			if err := u.claim(ctx, got.Record.Run); err != nil {
+			if err := u.claim(ctx, got.Record.Run); err != nil && !errors.Is(err, store.ErrNotClaimable) {
 				return err
 			}
 		}

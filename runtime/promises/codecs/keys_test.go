@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/internal/flowtest"
+	"github.com/flowgen/flowgen/runtime/limit"
 	"github.com/flowgen/flowgen/runtime/ops"
 	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
@@ -160,6 +162,45 @@ func TestOPS5_AWorkerThatReceivesAKeyClaimsOnlyRunsForWhichItHasSlots(t *testing
 	if got := slices.Max(owned.Get()); got > most {
 		t.Errorf("the worker has owned %d runs, and has slots for %d", got, most)
 	}
+}
+
+// TestOPS5_BlockedRunsThatUseALimitContinueOneAfterAnotherWhenTheirKeyIsBack proves that a worker which
+// receives a key claims all blocked runs that share a permit.
+func TestOPS5_BlockedRunsThatUseALimitContinueOneAfterAnotherWhenTheirKeyIsBack(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	bench := limit.New("bench", limit.Config{AtOnce: 1})
+	apart := flowtest.AStep[string, string]("rotate.apart", shim.Policy{
+		Queue: "apart", Retry: flowtest.Quick, Uses: shim.Uses(func(flowtest.StepArgs[string]) []limit.Use { return []limit.Use{bench.Use(1)} }),
+	})
+	caller := flowtest.Flow[string, string]("rotating.apart")
+	old, _ := flowtest.WithKeys(t, "k1", "k2")
+	next, keys := flowtest.WithKeys(t, "k2")
+	by := w.With(old)
+	by.Work(worker.Config{}, flowtest.As(caller, apart.Call))
+	var runs []*workflow.Run[string]
+	for range 3 {
+		runs = append(runs, flowtest.Start(by, caller, "x"))
+	}
+	var atWork, most atomic.Int64
+	step := apart.As(func(_ context.Context, s string) (string, error) {
+		most.Store(max(most.Load(), atWork.Add(1)))
+		defer atWork.Add(-1)
+		return s, nil
+	})
+	w.With(next).Work(worker.Config{Queues: []string{"apart"}, Heartbeat: 20 * time.Millisecond, ClaimExpiry: 10 * time.Second}, step)
+	w.Eventually("all steps are blocked", func() bool {
+		return len(by.List(workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}, Internal: true})) == 3
+	})
+	keys.Set("k2", "k1")
+	for _, run := range runs {
+		if got := flowtest.Result(by, run); got != "x" {
+			t.Errorf("got %q, want x", got)
+		}
+	}
+	if got := most.Load(); got != 1 {
+		t.Errorf("%d steps were executed at once, the limit permits 1", got)
+	}
+	w.Healthy()
 }
 
 // TestOPS5_ARunContinuesWhenTheFileOfKeysOfItsWorkerIsEdited is like the test before it, with the

@@ -143,18 +143,17 @@ func (o *Op[R, S]) ClaimRun(session store.SessionID, token event.Token, run even
 }
 
 // claimLimited gives a named run that needs permits to a session if the run is the first of its
-// limiter queue and may have its permits. A parked or blocked run must become ready first, and so
-// enter its queue. After the grant the queue is open, and another claim may examine its next run.
-// [L8]
+// limiter queue and may have its permits. After the grant the queue is open, and another claim may
+// examine its next run. [L8]
 func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
-	if !s.Waits() {
-		return refuse(store.ErrNotClaimable)
-	}
-	line, err := o.Tx.Limits().QueueOf(r)
+	uses, err := o.Tx.Limits().Uses(r)
 	if err != nil {
 		return err
 	}
-	uses, err := o.Tx.Limits().Uses(r)
+	if !s.Waits() {
+		return o.claimOutside(s, uses, give)
+	}
+	line, err := o.Tx.Limits().QueueOf(r)
 	if err != nil {
 		return err
 	}
@@ -170,6 +169,32 @@ func (o *Op[R, S]) claimLimited(r R, s *Run[S], give func() error) error {
 	next, err := o.Tx.Run(line.First)
 	o.Changes.Ready = append(o.Changes.Ready, next)
 	return err
+}
+
+// claimOutside gives a parked or blocked run that needs permits to a session. Such a run is in no
+// limiter queue, so it gets permits only while no other run waits for them. A run that is too heavy
+// gets an owner without permits. [L2, L5, L9]
+func (o *Op[R, S]) claimOutside(s *Run[S], uses []store.Use, give func() error) error {
+	limits, err := o.limitsOf(uses)
+	if err != nil {
+		return err
+	}
+	for i := range limits {
+		s.LeftQueue = s.LeftQueue || limits[i].tooHeavy(uses[i].Weight)
+	}
+	if s.LeftQueue {
+		return give()
+	}
+	for i := range limits {
+		if ok, _ := limits[i].free(o.Tx.Now(), uses[i].Weight); !ok || !uses[i].Local && limits[i].inFront() > 0 {
+			return refuse(store.ErrNotClaimable)
+		}
+	}
+	s.Permits = true
+	if err := o.count(uses, 1, 0); err != nil {
+		return err
+	}
+	return give()
 }
 
 // Release makes an owned run ready under a new fence. It counts no recovery. [F2]

@@ -160,13 +160,20 @@ func (h *history) nextDue() time.Time {
 	return next
 }
 
-// mayClaim reports whether a run that needs permits may be claimed by its ID. The run must be the
-// first of its queue, and no earlier queue may keep it back. If the first runs of several queues
+// mayClaim reports whether a run that needs permits may be claimed by its ID. A ready run must be the
+// first of its queue, and no earlier queue may keep it back. A parked or blocked run must find free
+// permits for which no run waits. If the first runs of several queues
 // have fairness keys and equal positions, the store chooses their order. given reports that the
 // store has granted this run, which then counts as the first of them. [L2, L5]
 func (h *history) mayClaim(r *modelRun, given bool) bool {
 	if r == nil || len(r.Uses) == 0 || r.Permits || r.LeftQueue || r.QueueState != store.StateReady && r.QueueState != store.StateParked && r.QueueState != store.StateBlocked {
 		return true
+	}
+	if r.QueueState != store.StateReady {
+		return h.m.heavy(r.Uses) != nil || !slices.ContainsFunc(r.Uses, func(u store.Use) bool {
+			l := h.m.stand(u.LimitID)
+			return !h.m.hasFree(u) || !u.Local && l.Waits > l.Away
+		})
 	}
 	i := slices.IndexFunc(h.limits.before, func(l store.WaitingQueue) bool { return l.Runs[0] == r.Run })
 	if i < 0 {

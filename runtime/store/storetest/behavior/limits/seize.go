@@ -42,6 +42,49 @@ func (h *harness) aside(l *suite.Log, fence store.Fence, unused store.Unused) {
 }
 
 var seizeBehaviors = []behavior{
+	{"L2_ABlockedOrParkedRunIsGivenByNameIfItsPermitsAreFree", func(h *harness) {
+		h.Limit("gpu", 1)
+		s := h.Session()
+		blocked := h.Start(using("gpu"))
+		h.Block(blocked, h.one(s, blocked))
+		parked := h.Start(using("gpu"))
+		h.Park(parked, h.one(s, parked), time.Time{})
+		refused := func(when string) {
+			h.Helper()
+			for _, l := range []*suite.Log{blocked, parked} {
+				was := h.Record(l.Run)
+				h.Is("claim by name while "+when, h.ClaimRun(s, l), store.ErrNotClaimable)
+				h.Equal("run after it", h.Record(l.Run), was)
+			}
+		}
+		holder, waits := h.Start(using("gpu")), h.Start(using("gpu"))
+		fence := h.one(s, holder)
+		refused("another run holds the permit")
+		h.nothing("while it is held", s)
+		h.Counts("gpu", 1, 1)
+		h.Finish(holder, fence, event.StatusCompleted)
+		refused("another run waits for the permit")
+		h.Finish(waits, h.one(s, waits), event.StatusCompleted)
+		for _, l := range []*suite.Log{blocked, parked} {
+			got := h.named(s, l)
+			h.Equal("called off", got.LeftQueue, false)
+			h.Counts("gpu", 1, 0)
+			h.Finish(l, got.Fence, event.StatusCompleted)
+			h.Counts("gpu", 0, 0)
+		}
+	}},
+	{"L9_ABlockedRunThatIsTooHeavyIsGivenByNameWithoutPermits", func(h *harness) {
+		h.Limit("gpu", 2)
+		s := h.Session()
+		l := h.Start(weighing(2))
+		h.Block(l, h.one(s, l))
+		h.Limit("gpu", 1)
+		got := h.named(s, l)
+		h.Equal("called off", got.LeftQueue, true)
+		h.Counts("gpu", 0, 0)
+		h.Finish(l, got.Fence, event.StatusFailed)
+		h.Counts("gpu", 0, 0)
+	}},
 	{"Unused_PermitsAndRateOfARunThatHasBegunNothingAreGivenBack", func(h *harness) {
 		h.SetLimits(store.SetLimit{LimitID: store.LimitID{Name: "crm"}, Config: store.LimitConfig{AtOnce: 1, Rate: 1, Burst: 1, Per: time.Hour}})
 		s := h.Session()
