@@ -35,7 +35,8 @@ func (e *partitionState) showWaiting() {
 		return
 	}
 	// The stored counters include the permits of excluded runs. They are replaced by the sums of
-	// the included runs, so that the snapshot is consistent.
+	// the included runs, so that the snapshot is consistent. The sums do not determine whether a
+	// limit has free capacity, which package fsck does not check in this case.
 	counted := e.countedByRuns()
 	for id, l := range e.snap.Limits {
 		l.Held, l.Waits = counted[id].held, counted[id].waits

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -243,6 +244,56 @@ func TestREC8_LeavesLimitsAloneThatAreAtWork(t *testing.T) {
 	}
 	close(stop)
 	<-worked
+}
+
+// without is a store whose reads of a partition exclude some runs, as if these had changed during every
+// attempt to read it.
+type without struct {
+	*Store
+
+	runs map[string]bool
+}
+
+func (w without) ReadPartition(ctx context.Context, partition int) (*store.PartitionState, error) {
+	p := w.parts[partition]
+	keys, odd, err := w.keysOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := w.readLogs(ctx, p, keys.runs)
+	if err != nil {
+		return nil, err
+	}
+	e := &partitionState{s: w.Store, view: &view{p: p, keys: keys, logs: logs}, odd: odd}
+	if err := e.readAll(ctx); err != nil {
+		return nil, err
+	}
+	e.leaveOut(keys, w.runs)
+	e.show()
+	e.look()
+	return &store.PartitionState{Snapshot: e.snap, Partial: true, Defects: e.defects, Rebuild: e.rebuild}, nil
+}
+
+// TestREC8_JudgesNoLimiterQueueByTheRunsThatWereRead proves that a repair which cannot read some runs,
+// because they change too fast, finds no defect of the queues that wait for the permits of these runs.
+func TestREC8_JudgesNoLimiterQueueByTheRunsThatWereRead(t *testing.T) {
+	t.Parallel()
+	s := newLimitScene(t, redistest.Shared(t).Client(t))
+	s.claim() // closes the queues that must wait
+	all := map[string]bool{}
+	for _, r := range s.held {
+		all[short(r.Run)] = true
+	}
+	excluded := []map[string]bool{all}
+	for _, run := range slices.Sorted(maps.Keys(s.logs)) {
+		excluded = append(excluded, map[string]bool{short(run): true})
+	}
+	for _, runs := range excluded {
+		report, err := fsck.Repair(s.ctx, without{s.st, runs}, fsck.Options{DryRun: true})
+		if err != nil || len(report.Fixes) > 0 || len(report.Remaining) > 0 {
+			t.Errorf("without runs %v: %v, %+v", slices.Sorted(maps.Keys(runs)), err, report)
+		}
+	}
 }
 
 // TestLimits_PartsThatNobodyUsesAreForgotten proves that a part of a limit with a rate is kept

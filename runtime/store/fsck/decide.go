@@ -34,7 +34,7 @@ func decide(part *store.PartitionState, entries store.Entries, opts *Options) (*
 	if opts.check != nil {
 		cfg = *opts.check
 	}
-	cfg.partial = true
+	cfg.partial, cfg.incomplete = true, part.Partial
 	d := &decider{
 		checker: cfg.check(part.Snapshot), by: opts.By, names: map[string]*named{}, wids: map[event.RunID]string{},
 		about: map[event.RunID][]Finding{}, linked: map[event.RunID][]Finding{},
