@@ -160,3 +160,19 @@ func TestOPS5_FormsRefuseSealedData(t *testing.T) {
 		has(t, s.post("act/"+verb, url.Values{"run": {refs[what]}}, 409), "its data are copied to another run", ": sealed, key k1, ")
 	}
 }
+
+// TestOPS5_TheURLOfACodecEndpointIsChecked proves that a console accepts the URL of an endpoint only if
+// it can be a source of its policy, and only over https, except for this machine.
+func TestOPS5_TheURLOfACodecEndpointIsChecked(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "https://codec.example.com": "", "https://codec.example.com:8443/flows/": "", "http://localhost:8080": "", "http://127.0.0.1:8080/codec": "",
+		"http://codec.example.com": "use https", "http://localhost.example.com": "use https", "ftp://codec.example.com": "is invalid", "codec.example.com": "is invalid",
+		"https://": "is invalid", "https://ada:secret@codec.example.com": "is invalid", "https://codec.example.com?x=1": "is invalid", "https://codec.example.com#x": "is invalid",
+		"https://codec.example.com;script-src": "is invalid", "https://*": "is invalid", "https://a b": "is invalid", "https://codec.example.com\n": "is invalid",
+	} {
+		err := console.CheckCodecURL(text)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}

@@ -10,7 +10,7 @@ function patch(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || (old.id || "") !== (fresh.id || "")) { old.replaceWith(fresh); return; }
   if (old.nodeType === Node.TEXT_NODE) { if (old.data !== fresh.data) old.data = fresh.data; return; }
   if (old.nodeType !== Node.ELEMENT_NODE || "keep" in old.dataset) return; // scripts have filled it
-  if (old.dataset.sealed && ["sealed", "owner", "field"].every((k) => old.dataset[k] === fresh.dataset?.[k])) return; // it may be open
+  if (old.dataset.owner && ["owner", "field", old.dataset.src ? "src" : "sealed"].every((k) => old.dataset[k] === fresh.dataset?.[k])) return; // it may be open, or have a button
   for (const a of [...old.attributes]) if (!fresh.hasAttribute(a.name) && !(a.name === "open" && old.nodeName === "DETAILS") && a.name !== "class") old.removeAttribute(a.name);
   for (const a of fresh.attributes) {
     if (a.name === "open" && old.nodeName === "DETAILS" || a.name === "value" && old.nodeName === "INPUT") continue;
@@ -344,7 +344,7 @@ function reveal(e, answer) {
     a.href = URL.createObjectURL(new Blob([text], { type: "application/json" })); a.download = "payload.json"; a.click();
     setTimeout(() => URL.revokeObjectURL(a.href), 1000);
   });
-  e.after(" ", b);
+  e.append(" ", b);
 }
 // ask sends sealed data to the endpoint and returns its answers, or the code of a refusal.
 async function ask(all) {
@@ -375,17 +375,19 @@ async function openAll(all) {
 // large adds a button that opens a large payload.
 function large(e) {
   e.dataset.state = "large";
+  e.dataset.said ??= e.textContent;
   if (!e.closest(".payload")) return;
   const b = button("Decrypt", "button", "small");
   b.addEventListener("click", async () => {
     b.disabled = true;
     try {
       if (!e.dataset.sealed) e.dataset.sealed = (await (await fetch(e.dataset.src)).json())["flowgen.sealed"].data;
-      if (await openAll([e])) b.remove();
+      await openAll([e]);
     } catch { refuse(e, "failed"); }
     b.disabled = false;
+    if (e.dataset.state !== "open") e.append(" ", b);
   });
-  e.after(" ", b);
+  e.append(" ", b);
 }
 async function openSealed() {
   if (!codec || opening) return;

@@ -2,6 +2,8 @@ package uitest_test
 
 import (
 	"bytes"
+	"crypto/rand"
+	"encoding/base64"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -68,7 +70,12 @@ func (w *recorded) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func newCodec(t *testing.T, key codec.Key) *codec.Codec {
 	t.Helper()
-	c, err := codec.New(codec.Config{Keys: codec.Keys(key)})
+	return offloading(t, key, nil)
+}
+
+func offloading(t *testing.T, key codec.Key, blobs codec.BlobStore) *codec.Codec {
+	t.Helper()
+	c, err := codec.New(codec.Config{Keys: codec.Keys(key), Blobs: blobs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,5 +214,80 @@ func TestOPS5_TheBrowserOpensSealedData(t *testing.T) {
 		if s.traffic.has(text) {
 			t.Errorf("the console has received or sent %q", text)
 		}
+	}
+}
+
+// TestOPS11_TheBrowserOpensLargeDataOnRequest follows a reader of a console without keys and blobs whose
+// codec endpoint has the same origin, and so needs no token. Small data are opened at once, and large
+// and offloaded ones by a button, which reports the reason if it fails and can be used again.
+func TestOPS11_TheBrowserOpensLargeDataOnRequest(t *testing.T) {
+	blobs, err := codec.NewFileBlobs(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := offloading(t, newKey(t, "k1"), blobs)
+	scene, without := admintest.NewSealedScene(t, memstore.New(), c)
+	endpoint, err := codec.NewHandler(c, codec.HandlerConfig{Authorize: func(*http.Request) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	mux.Handle("/codec/", http.StripPrefix("/codec", endpoint))
+	mux.Handle("/flows/", console.New(without, console.Config{Prefix: "/flows/", CodecURL: server.URL + "/codec"}))
+	s := site{scene, newTab(t, server, nil), server.URL + "/flows/"}
+	shows := func(text string) {
+		t.Helper()
+		s.run("a page with "+text, until("document.querySelector('#main')?.innerText.includes(`"+text+"`)"))
+	}
+	const button = `//button[text()="Decrypt"]`
+
+	s.run("small", chromedp.Navigate(s.url+"runs/"+s.Start(marker, "")+"/data"))
+	shows(`"` + marker + `"`)
+	for name, size := range map[string]int{"in the log": 100 << 10, "offloaded": 400 << 10} {
+		random := make([]byte, size/8*6)
+		_, _ = rand.Read(random)
+		large := marker + base64.StdEncoding.EncodeToString(random)
+		run := s.Start(large, "")
+		page := s.url + "runs/" + run + "/data"
+		s.run(name, chromedp.Navigate(page), chromedp.WaitVisible(button, chromedp.BySearch))
+		if _, err := s.Direct.Act(t.Context(), run, admin.Action{Verb: "pause"}); err != nil {
+			t.Fatal(err)
+		}
+		shows("Resume") // an update of the page keeps the button
+		var early bool
+		s.run(name, chromedp.Evaluate(`document.querySelector("#main").innerText.includes("MARKER4711")`, &early), chromedp.Click(button, chromedp.BySearch))
+		if early {
+			t.Errorf("%s: opened before the click", name)
+		}
+		shows(`"` + large[:1000])
+		s.run(name, chromedp.WaitNotPresent(button, chromedp.BySearch), chromedp.WaitVisible(`//button[text()="Save all"]`, chromedp.BySearch))
+		if size < 256<<10 {
+			continue
+		}
+		all, err := blobs.List(t.Context(), "", "", 10)
+		kept := map[string][]byte{}
+		for _, b := range all {
+			if err == nil {
+				kept[b.Name], err = blobs.Get(t.Context(), b.Name)
+			}
+			if err == nil {
+				err = blobs.Delete(t.Context(), b.Name)
+			}
+		}
+		if err != nil || len(kept) == 0 {
+			t.Fatalf("%d blobs, %v", len(kept), err)
+		}
+		s.run("without the blob", chromedp.Navigate(page), chromedp.Click(button, chromedp.BySearch))
+		shows("the blob of the data is missing")
+		s.run("without the blob", chromedp.WaitVisible(button, chromedp.BySearch))
+		for name, data := range kept {
+			if err := blobs.Put(t.Context(), name, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.run("with the blob", chromedp.Click(button, chromedp.BySearch))
+		shows(`"` + large[:1000])
 	}
 }
