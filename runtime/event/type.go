@@ -198,6 +198,16 @@ const (
 	EntityAsk
 )
 
+// External reports whether events of the type are certain to come from outside of the code, with data
+// for it. A log can be replayed in portions that end before such events.
+func (t Type) External() bool {
+	switch t {
+	case StepCompleted, ChildCompleted, HookReceived, MessageReceived:
+		return true
+	}
+	return false
+}
+
 // String returns the entity's name, for example "step".
 func (e Entity) String() string {
 	switch e {

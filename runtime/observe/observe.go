@@ -54,7 +54,8 @@ type Run struct {
 	Recoveries int
 	// Log contains the events that were committed before, by this worker or by others. It is empty
 	// if this worker creates the run. The observer must not change it, and must not use the events
-	// after its method has returned.
+	// after its method has returned. If the log has more than 32 MiB of offloaded data, most events
+	// are without their payloads.
 	Log []event.Event
 	// Replay is how long it took to execute the code of the run to the end of Log.
 	Replay time.Duration

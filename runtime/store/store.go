@@ -494,10 +494,17 @@ type Load struct {
 	Limit int
 	// Inbox makes the result include the items of the inbox.
 	Inbox bool
+	// Portion is the number of bytes of data from a [BlobStore] above which the result may end before
+	// the end of the log, so that not all of them are in memory at once. 0 means no bound. See
+	// [Loaded.Next].
+	Portion int
 	// Bytes is the approximate size of the log in bytes, or 0 if unknown. A store may read runs
 	// with long logs separately.
 	Bytes int
 }
+
+// LogPortion is the portion in which workers read logs with data from a [BlobStore].
+const LogPortion = 32 << 20
 
 // Loaded is a run as stored.
 type Loaded struct {
@@ -506,6 +513,9 @@ type Loaded struct {
 	// Sizes contains the size of each frame in the store, in bytes. Nil means that these are the
 	// sizes of Frames.
 	Sizes []int
+	// Next is the frame that follows Frames, in its stored form, if the result ends early because of
+	// Load.Portion. It begins with an event for which [event.Type.External] is true. Inbox is empty.
+	Next  []byte
 	Inbox []Item
 	// Err is nil, ErrRunNotFound, a *DamagedError, or an error for which Unknown returns true.
 	Err error

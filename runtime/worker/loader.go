@@ -18,6 +18,8 @@ type load struct {
 	by  loading
 	run event.RunID
 
+	after            uint64
+	portion          int // bytes of large data to read; 0: all
 	partition, bytes int // partition of the run, and size of its log in bytes
 }
 
@@ -67,7 +69,7 @@ func (r *loader) load(l *load) {
 func (r *loader) ask(batch []*load) (unknown []*load, err error) {
 	requests := make([]store.Load, len(batch))
 	for i, l := range batch {
-		requests[i] = store.Load{Run: l.run, Inbox: true, Bytes: l.bytes}
+		requests[i] = store.Load{Run: l.run, Inbox: true, After: l.after, Portion: l.portion, Bytes: l.bytes}
 		if l.Inbox {
 			requests[i].Limit = -1
 		}

@@ -131,7 +131,7 @@ func (t *runLoop) perform(actions []runloop.Action) {
 	for i := range actions {
 		switch a := &actions[i]; a.Op {
 		case runloop.Read:
-			t.loader.load(&load{Load: runloop.Load{Fence: a.Claim.Fence, Inbox: a.Inbox}, by: &t.inputs, run: t.id, partition: a.Claim.Partition, bytes: a.Claim.Bytes})
+			t.loader.load(&load{Load: runloop.Load{Fence: a.Claim.Fence, Inbox: a.Inbox}, by: &t.inputs, run: t.id, after: a.After, portion: a.Portion, partition: a.Claim.Partition, bytes: a.Claim.Bytes})
 		case runloop.Send:
 			t.send(a.Commit, a.Claim)
 		case runloop.Start:

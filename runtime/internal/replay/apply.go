@@ -12,7 +12,14 @@ import (
 // Replay replays recorded events in order. The run keeps their payloads, which must not change.
 // Replay may be called several times, but not after Apply. Each page except the last one must end
 // before an outside event.
-func (r *Run) Replay(events []event.Event) error {
+func (r *Run) Replay(events []event.Event) error { return r.replay(events, 0) }
+
+// ReplayPortion is like Replay for all events except the last one, which is the first of the next
+// portion. It is only compared with what the code requests. Its type must be External.
+func (r *Run) ReplayPortion(events []event.Event) error { return r.replay(events, 1) }
+
+// replay replays events except for the given number at their end.
+func (r *Run) replay(events []event.Event, except int) error {
 	for i := range events {
 		if e := &events[i]; e.Seq != r.state.Seq+1+uint64(i) {
 			r.err = fmt.Errorf("replay run %s: event %d (%s) stands at %d: %w", r.id, e.Seq, e.Type, r.state.Seq+1+uint64(i), event.ErrCorrupt)
@@ -20,7 +27,7 @@ func (r *Run) Replay(events []event.Event) error {
 		}
 	}
 	r.feed = events
-	for len(r.feed) > 0 && r.err == nil {
+	for len(r.feed) > except && r.err == nil {
 		e := &r.feed[0]
 		switch {
 		case r.ended:

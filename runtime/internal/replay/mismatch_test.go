@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -107,6 +108,25 @@ func TestMismatch_OtherInputShowsTheDifference(t *testing.T) {
 	}
 	wantText(t, m.Error(), "event 3 of its log is step_created p.charge", "asks for it with other data at ", "(- recorded, + asked for)",
 		`-`, `int64(5)`, `int64(7)`, theFix)
+}
+
+// TestMismatch_IsFoundAtTheEndOfAPortion proves that code which requests more than the portion contains
+// is compared with the first event of the next portion.
+func TestMismatch_IsFoundAtTheEndOfAPortion(t *testing.T) {
+	h := begin(t, func(b *Branch, s *Scope, _ []byte) Ending {
+		_, _ = b.Receive(s, "go", time.Time{})
+		return done("1")
+	})
+	h.send("go", "1")
+	again := load(t, func(b *Branch, s *Scope, _ []byte) Ending {
+		spawn(b, s, func(b *Branch) any { doStep(b, s, "p.extra", "1"); return nil })
+		_, _ = b.Receive(s, "go", time.Time{})
+		return done("1")
+	})
+	err := again.run.ReplayPortion(h.log[:4])
+	if m, ok := errors.AsType[*MismatchError](err); !ok || m.Seq != 4 || m.Recorded.Type != event.MessageReceived {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestMismatch_SameInputInAnotherFormIsNone(t *testing.T) {

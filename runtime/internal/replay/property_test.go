@@ -163,7 +163,12 @@ func TestReplay_RegeneratesThePathHoweverTheLogIsPaged(t *testing.T) {
 				for to = min(to, len(log)); to < len(log) && (is[to] || isBookkeeping(log[to].Type)); {
 					to++
 				}
-				if err := again.run.Replay(log[from:to]); err != nil {
+				page := again.run.Replay
+				end := to
+				if to < len(log) && log[to].Type.External() && rapid.Bool().Draw(rt, "portion") {
+					page, end = again.run.ReplayPortion, to+1
+				}
+				if err := page(log[from:end]); err != nil {
 					rt.Fatalf("replay: %v", err)
 				}
 				from = to

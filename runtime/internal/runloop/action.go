@@ -14,7 +14,7 @@ import (
 type Op uint8
 
 const (
-	Read        Op = iota // read the log and the inbox, or only the inbox, and post Loaded (Inbox)
+	Read        Op = iota // read the log and the inbox, or only the inbox, and post Loaded (Inbox, After, Portion)
 	Send                  // send the commit until it is answered, and post Answered (Commit)
 	Start                 // call the code of a step and post Ended; the attempt then returns its slot (Attempt, Begin)
 	StopAttempt           // cancel the code of an attempt that was started (Attempt, Err)
@@ -37,8 +37,10 @@ const (
 type Action struct {
 	Op      Op
 	Inbox   bool
-	Claimed bool // whether a later claim of the run waits, so that the run stays owned
-	N       int  // number of branches of the run
+	After   uint64 // number of frames of the log that were read before
+	Portion int    // see [store.Load]
+	Claimed bool   // whether a later claim of the run waits, so that the run stays owned
+	N       int    // number of branches of the run
 	Turn    int
 	Most    time.Duration
 	Due     time.Time // zero cancels

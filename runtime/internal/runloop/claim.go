@@ -2,6 +2,7 @@ package runloop
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -53,12 +54,45 @@ func (s *State) addFrame(bytes int, events []event.Event) {
 	}
 }
 
-// decode decodes the frames of a log and checks that they end where the claim reports.
+// portions is what was read of a log while it is read in several portions.
+type portions struct {
+	n, seq uint64
+	last   event.CommitID
+	took   time.Duration         // time to execute the code
+	items  map[event.ItemID]bool // see itemsIn
+	log    []event.Event         // for observers, without payloads
+}
+
+// add adds the events of a portion.
+func (p *portions) add(events []event.Event, observed bool) {
+	if p.items == nil {
+		p.items = map[event.ItemID]bool{}
+	}
+	maps.Copy(p.items, itemsIn(events))
+	if observed {
+		n := len(p.log)
+		p.log = append(p.log, events...)
+		for i := range p.log[n:] {
+			p.log[n+i].Payload = nil
+		}
+	}
+}
+
+// extend returns the events of all portions, the last of which has the given events.
+func (p *portions) extend(events []event.Event) []event.Event {
+	if p.log == nil {
+		return events
+	}
+	return append(p.log, events...)
+}
+
+// decode decodes the frames of a log, or of the next portion of it. It checks that they end where the
+// claim reports, or before the frame that follows.
 func (s *State) decode(got *store.Loaded) ([]event.Event, error) {
-	frames := got.Frames
 	var events []event.Event
-	var prev event.CommitID
-	for i, b := range frames {
+	prev, before := s.read.last, int(s.read.n)
+	for i, b := range got.Frames {
+		i += before
 		f, err := event.DecodeFrame(b)
 		if err != nil {
 			return nil, fmt.Errorf("frame %d of the log of run %s: %w", i+1, s.id, err)
@@ -75,13 +109,21 @@ func (s *State) decode(got *store.Loaded) ([]event.Event, error) {
 		events = append(events, f.Events...)
 		size := len(b)
 		if got.Sizes != nil {
-			size = got.Sizes[i]
+			size = got.Sizes[i-before]
 		}
 		s.addFrame(size, f.Events)
 	}
-	if last := uint64(len(events)); uint64(len(frames)) != s.n || last != s.seq || prev != s.last {
+	s.read.n, s.read.seq, s.read.last = s.read.n+uint64(len(got.Frames)), s.read.seq+uint64(len(events)), prev
+	if got.Next != nil {
+		f, err := event.DecodeFrame(got.Next)
+		if err != nil {
+			return nil, fmt.Errorf("frame %d of the log of run %s: %w", s.read.n+1, s.id, err)
+		}
+		return append(events, f.Events[0]), nil
+	}
+	if r := &s.read; r.n != s.n || r.seq != s.seq || r.last != s.last {
 		return nil, fmt.Errorf("log of run %s ends with frame %d (%s) and event %d, its metadata has %d (%s) and %d: %w",
-			s.id, len(frames), prev, last, s.n, s.last, s.seq, event.ErrCorrupt)
+			s.id, r.n, r.last, r.seq, s.n, s.last, s.seq, event.ErrCorrupt)
 	}
 	return events, nil
 }

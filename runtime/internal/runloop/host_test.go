@@ -58,6 +58,8 @@ type host struct {
 type reading struct {
 	claim *runloop.Claim
 	inbox bool
+	after uint64
+	parts bool
 }
 
 // sending is a commit that was sent.
@@ -151,7 +153,7 @@ func (h *host) perform(actions []runloop.Action) {
 		h.permitted(a)
 		switch a.Op {
 		case runloop.Read:
-			h.reads = append(h.reads, &reading{a.Claim, a.Inbox})
+			h.reads = append(h.reads, &reading{a.Claim, a.Inbox, a.After, a.Portion > 0})
 		case runloop.Send:
 			h.send(a)
 		case runloop.Start:

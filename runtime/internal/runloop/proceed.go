@@ -46,7 +46,7 @@ func (s *State) awaitTurn() {
 	switch mine, begins := s.takeTurn(); {
 	case begins:
 		s.phase = phaseLoading
-		s.act(Action{Op: Read, Claim: s.claim})
+		s.readLog()
 	case mine:
 		c := s.newCommit(0)
 		c.Req.Exempt = store.ExemptOff

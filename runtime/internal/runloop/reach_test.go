@@ -23,6 +23,7 @@ var classes = []string{
 	"a run was terminated",
 	"an unserved run was given back",
 	"an unserved run was ended",
+	"a log was read in portions",
 }
 
 // reached counts how often each class was reached.

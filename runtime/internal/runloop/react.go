@@ -111,9 +111,12 @@ func (s *State) apply(e event.Event) {
 	_ = s.run.Apply(e) // The caller checks Err.
 }
 
-func (s *State) replayCode(events []event.Event) error {
+func (s *State) replayCode(events []event.Event, portion bool) error {
 	s.enter()
 	defer s.leave()
+	if portion {
+		return s.run.ReplayPortion(events)
+	}
 	return s.run.Replay(events)
 }
 
@@ -171,7 +174,7 @@ func (s *State) onClaimed(c *Claim) {
 		s.onLoaded(&Load{Fence: s.fence, Got: *c.Loaded})
 		return
 	}
-	s.act(Action{Op: Read, Claim: s.claim})
+	s.readLog()
 }
 
 // create executes the code of a run that does not exist up to its first wait. This produces events
@@ -179,6 +182,16 @@ func (s *State) onClaimed(c *Claim) {
 func (s *State) create(first *event.Event) {
 	s.unsaved = append(s.memory.Buffer(), *first)
 	s.goLive(s.unsaved, nil)
+}
+
+// readLog reads the part of the log that was not read before. The log of a run whose code is not
+// executed is read at once.
+func (s *State) readLog() {
+	a := Action{Op: Read, Claim: s.claim, After: s.read.n}
+	if s.Serves(s.route) && s.recoveries < s.Recoveries {
+		a.Portion = store.LogPortion
+	}
+	s.act(a)
 }
 
 func (s *State) onLoaded(l *Load) {

@@ -3,6 +3,7 @@ package runloop
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,18 +12,57 @@ import (
 	"github.com/flowgen/flowgen/runtime/store"
 )
 
-// replay replays the code of the run to the end of its log.
+// replay replays the code of the run to the end of its log, or to the end of the portion that was read.
 func (s *State) replay(got *store.Loaded) {
 	events, err := s.decode(got)
 	if err != nil {
+		s.close()
 		s.phase, s.recent = phaseLive, nil
 		s.block(err)
+		return
+	}
+	switch {
+	case got.Next == nil && s.run == nil:
+	case !s.Serves(s.route) || !s.enterCode():
+		s.lose(&s.fence) // this worker does not serve the route
+		return
+	case got.Next != nil:
+		s.replayPortion(events)
 		return
 	}
 	s.goLive(events, got.Inbox)
 	if s.run != nil && s.fence.Epoch > 1 { // The run was given back before. At the first claim, the log may be a copy of another run's log.
 		s.wokenAt(events[len(events)-1].Time, s.since)
 	}
+}
+
+// replayPortion replays the code of the run to the end of a portion of its log, and reads the next one.
+// The last event is the first of the next portion.
+func (s *State) replayPortion(events []event.Event) {
+	began := s.moment.Now
+	if err := s.replayCode(events, true); err != nil {
+		s.phase, s.recent = phaseLive, nil
+		s.block(err)
+		return
+	}
+	s.read.took += s.moment.Now.Sub(began)
+	s.read.add(events[:len(events)-1], s.Observed)
+	s.readLog()
+}
+
+// enterCode puts the run into memory, unless it has replayed a portion of its log already. It returns
+// false if this worker does not have the code.
+func (s *State) enterCode() bool {
+	if s.run != nil {
+		return true
+	}
+	program, short, ok := s.Code.Program(s.route.Workflow, s.Client, s.Log, s.Around)
+	if !ok {
+		return false
+	}
+	s.run = replay.New(s.id, short, program, &s.memory.Pool)
+	s.run.Stray, s.run.Unbounded, s.run.Build, s.run.Pin = s.stray, s.Unbounded, s.Build, s.Pin
+	return true
 }
 
 // goLive executes or replays the code of the run with the given log events, and applies the given
@@ -33,27 +73,27 @@ func (s *State) goLive(events []event.Event, inbox []store.Item) {
 		s.executeUnserved(events, inbox)
 		return
 	}
-	program, short, ok := s.Code.Program(s.route.Workflow, s.Client, s.Log, s.Around)
-	if !ok {
+	if !s.enterCode() {
 		s.lose(&s.fence) // this worker does not serve the route
 		return
 	}
-	s.run = replay.New(s.id, short, program, &s.memory.Pool)
-	s.run.Stray, s.run.Unbounded, s.run.Build, s.run.Pin = s.stray, s.Unbounded, s.Build, s.Pin
 	if s.recoveries >= s.Recoveries {
 		s.poison(events, inbox)
 		return
 	}
 	began := s.moment.Now
-	if err := s.replayCode(events); err != nil {
+	if err := s.replayCode(events, false); err != nil {
 		s.block(err)
 		return
 	}
-	s.observe(events, s.moment.Now.Sub(began))
+	earlier := s.read
+	s.read = portions{}
+	s.observe(earlier.extend(events), earlier.took+s.moment.Now.Sub(began))
 	s.interrupted = runningSteps(s.run.State())
 	s.keepValues(events)
 	if len(inbox) > 0 {
 		s.logged = itemsIn(events)
+		maps.Copy(s.logged, earlier.items)
 	}
 	s.block(s.takeItems(inbox))
 }

@@ -138,6 +138,7 @@ type State struct {
 
 	heldClaim // claim under which the worker owns the run
 	logEnd    // end of the durable log of the run
+	read      portions
 	inbox
 	underWay
 	draft
@@ -211,7 +212,7 @@ func (s *State) forget() {
 	s.wakeAt(time.Time{}, time.Time{})
 	s.forgetInbox()
 	s.underWay = underWay{gaveWay: s.gaveWay, attemptIDs: s.attemptIDs}
-	s.draft = draft{}
+	s.draft, s.read = draft{}, portions{}
 	s.reports, s.logBytes, s.limited = nil, 0, 0
 }
 

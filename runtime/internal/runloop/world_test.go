@@ -252,6 +252,7 @@ func (h *host) read(r *reading) {
 		defer h.flood()
 	}
 	l := &runloop.Load{Fence: r.claim.Fence, Inbox: r.inbox, Got: h.book.load(r.inbox)}
+	h.divide(&l.Got, r)
 	switch {
 	case h.calm:
 	case h.chance(20):
@@ -260,6 +261,26 @@ func (h *host) read(r *reading) {
 		l.Got = store.Loaded{Err: &store.DamagedError{Run: h.book.run, Err: event.ErrCorrupt}}
 	}
 	h.post(runloop.Input{Kind: runloop.Loaded, Load: l})
+}
+
+// divide removes the frames that were read before. It may cut the log before a frame that begins with
+// an external event.
+func (h *host) divide(l *store.Loaded, r *reading) {
+	if r.inbox {
+		return
+	}
+	l.Frames = l.Frames[r.after:]
+	for i, b := range l.Frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			panic(err)
+		}
+		if i > 0 && r.parts && f.Events[0].Type.External() && h.chance(2) {
+			h.book.reached.count("a log was read in portions")
+			l.Next, l.Frames, l.Inbox = b, l.Frames[:i], nil
+			return
+		}
+	}
 }
 
 // ending is how an attempt ends.

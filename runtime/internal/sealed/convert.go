@@ -78,6 +78,38 @@ func (s *Store) late() func() bool {
 	return func() bool { return s.Clock().Now().Sub(begun) > lateAfter }
 }
 
+// portion returns the number of frames to open at once, so that their data from the blob store have at
+// most size bytes. The first frame is always opened, and so are frames that cannot be separated from it.
+func (s *Store) portion(frames [][]byte, size int) int {
+	if size == 0 || len(frames) < 2 || Blobs(s) == nil {
+		return len(frames)
+	}
+	var sum int64
+	for i, b := range frames {
+		of := offloaded(b)
+		if i > 0 && sum+of > int64(size) {
+			if f, err := event.DecodeFrame(b); err == nil && f.Events[0].Type.External() {
+				return i
+			}
+		}
+		sum += of
+	}
+	return len(frames)
+}
+
+// offloaded returns the size of the data of a frame that are in the blob store.
+func offloaded(frame []byte) (size int64) {
+	_, _ = event.ConvertFrame(frame, func(b []byte, _ event.Part, content []byte) ([]byte, error) {
+		if event.IsSealed(content) {
+			if of, err := event.ReadSealed(content); err == nil && of.Blob != "" {
+				size += of.Size
+			}
+		}
+		return append(b, content...), nil
+	}) // opening the frame reports an error
+	return size
+}
+
 // chains remembers the chains of the runs that were read last.
 type chains struct {
 	mu          sync.Mutex

@@ -222,6 +222,9 @@ func (s *Store) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, er
 	for i := range loaded {
 		if loaded[i].Err == nil {
 			s.chains.put(runs[i].Run, loaded[i].Record.Chain)
+			if n := s.portion(loaded[i].Frames, runs[i].Portion); n < len(loaded[i].Frames) {
+				loaded[i].Next, loaded[i].Frames, loaded[i].Inbox = loaded[i].Frames[n], loaded[i].Frames[:n], nil
+			}
 			s.openLoaded(ctx, runs[i].Run, &loaded[i])
 		}
 	}
