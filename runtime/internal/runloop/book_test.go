@@ -184,10 +184,10 @@ func (b *book) deliver(e event.Event, id event.ItemID, scope store.Scope) bool {
 	return true
 }
 
-// forget forgets an item that was consumed, as a store does after a day. It reports whether the item
-// may be sent again.
+// forget forgets an item that was consumed without an event, as a store does after a day. It reports
+// whether the item may be sent again.
 func (b *book) forget(id event.ItemID) bool {
-	if slices.ContainsFunc(b.inbox, func(i store.Item) bool { return i.ID == id }) {
+	if slices.ContainsFunc(b.inbox, func(i store.Item) bool { return i.ID == id }) || b.has(b.seq(), func(e *event.Event) bool { return e.Item == id }) {
 		return false
 	}
 	b.accepted = slices.DeleteFunc(b.accepted, func(known event.ItemID) bool { return known == id })

@@ -116,6 +116,8 @@ func (s *State) nextCommit() (*Commit, error) {
 		return nil, nil
 	case effect == store.EffectNone && len(s.refusals) == 0 && exempt == store.ExemptUnchanged && (n == 0 || s.nothingToLose()):
 		return nil, nil
+	case effect == store.EffectNone && n == 0 && len(s.taken) > 0 && s.reading:
+		return nil, nil // see consumesUnseen
 	}
 	if effect != store.EffectNone {
 		s.rereads = 0

@@ -82,8 +82,14 @@ func (s *State) reread() {
 	}
 }
 
-// consumes records which items of recent a commit consumes. If the commit has no frame, no read
-// shows whether it was carried out.
+// consumesUnseen reports whether the commit in flight consumes items without a frame, such as asks that
+// the code refuses. No read shows whether such a commit was carried out, so reads and these commits
+// wait for one another.
+func (s *State) consumesUnseen() bool {
+	return s.inflight != nil && s.inflight.took > 0 && s.inflight.Req.Frame == nil
+}
+
+// consumes records which items of recent a commit consumes.
 func (s *State) consumes(c *Commit) {
 	for i, id := range s.taken {
 		if _, known := s.recent[id]; !known {

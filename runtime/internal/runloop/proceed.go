@@ -63,7 +63,7 @@ func (s *State) proceed() {
 	if s.run != nil {
 		s.move()
 	}
-	if s.mustRead && !s.reading && len(s.pending) == 0 && s.blocked == nil {
+	if s.mustRead && !s.reading && len(s.pending) == 0 && s.blocked == nil && !s.consumesUnseen() {
 		s.reread()
 		s.act(Action{Op: Read, Inbox: true, Claim: s.claim})
 	}

@@ -148,6 +148,67 @@ func TestReact_ALogThatDoesNotBeginWithTheCreationBlocksTheRun(t *testing.T) {
 	}
 }
 
+// TestReact_ARefusedAskThatIsSentAgainWhileTheInboxIsReadIsTakenForANewOne sends an ask again that the
+// commit in flight has consumed. The commit has no frame, so no read of the inbox shows that the store
+// has carried it out.
+func TestReact_ARefusedAskThatIsSentAgainWhileTheInboxIsReadIsTakenForANewOne(t *testing.T) {
+	for name, readFirst := range map[string]bool{"the commit is sent first": false, "the read begins first": true} {
+		t.Run(name, func(t *testing.T) { sendsRefusedAskAgain(t, readFirst) })
+	}
+}
+
+func sendsRefusedAskAgain(t *testing.T, readFirst bool) {
+	t.Helper()
+	p := asked()
+	w := newWorld(0, &p)
+	w.tracing, w.calm = true, true
+	h := w.hosts[0]
+	deliver := func(e event.Event, id event.ItemID, _ bool) { w.book.deliver(e, id, store.ScopeChain) }
+	refused := func() {
+		if !w.book.forget("refused") {
+			h.failf("the ask was not consumed")
+		}
+		deliver(event.Event{Type: event.AskReceived, Name: question.Name(), Payload: []byte("1")}, "refused", true)
+	}
+	err := w.check(func() {
+		w.book.create(w.now)
+		for range 2 { // a step answers the second one, and keeps the run on its host
+			deliver(w.book.ask())
+		}
+		w.claim(h)
+		for len(h.inputs)+len(h.sending)+len(h.reads) > 0 {
+			h.drain(len(h.inputs))
+			h.serve(rand1(w, h.sending))
+			h.read(rand1(w, h.reads))
+		}
+		refused()
+		w.announce()
+		h.drain(len(h.inputs))
+		h.read(h.reads[0])
+		if !readFirst {
+			h.drain(len(h.inputs))
+		}
+		deliver(w.book.message())
+		w.announce()
+		h.drain(len(h.inputs))
+		if len(h.sending) == 0 { // the commit waits for the read
+			h.read(h.reads[0])
+			h.drain(len(h.inputs))
+		}
+		s := h.sending[0]
+		h.serve(s) // the store carries out the commit
+		refused()
+		deliver(w.book.message())
+		h.read(rand1(w, h.reads))
+		h.serve(s)
+		w.announce()
+		w.finish()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // claimTwice claims the run again while the first commit of its first claim is in flight.
 func (w *world) claimTwice(h *host) {
 	w.book.create(w.now)

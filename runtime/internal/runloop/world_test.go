@@ -538,10 +538,14 @@ func (w *world) command(t event.Type, kind byte) {
 	}
 }
 
-// sendAgain sends the run a command without an effect, under the ID of an earlier one.
+// sendAgain sends the run a command without an effect, or an ask that its code refuses, under the ID of
+// an earlier one. Neither is recorded in the log.
 func (w *world) sendAgain() {
-	const id = "r"
-	if w.book.forget(id) && w.book.deliver(event.Event{Type: event.RunReleased}, id, store.ScopeChain) {
+	id, e := event.ItemID("r"), event.Event{Type: event.RunReleased}
+	if w.book.program.asks > 0 && w.chance(2) {
+		id, e = "refused", event.Event{Type: event.AskReceived, Name: question.Name(), Payload: []byte("1")}
+	}
+	if w.book.forget(id) && w.book.deliver(e, id, store.ScopeChain) {
 		w.tracef("store: item %s again", id)
 		w.announce()
 	}
