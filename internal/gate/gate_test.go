@@ -16,6 +16,7 @@ import (
 	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
 	"github.com/flowgen/flowgen/internal/testutil/usermodule"
+	"github.com/flowgen/flowgen/runtime/codec"
 )
 
 // files is a module with workflows in a public package, in an internal package and in a program.
@@ -221,6 +222,102 @@ func TestVER5_AStoreThatCannotBeReadIsAnErrorOfItsOwn(t *testing.T) {
 	}
 	if _, err := gate.Run(t.Context(), gate.Config{Dir: dir, URL: "oracle:x"}); err == nil || !strings.Contains(err.Error(), "-driver") {
 		t.Errorf("a scheme that nobody knows: %v", err)
+	}
+}
+
+// sealing is a program that executes a run with the codec of the environment until it sleeps.
+const sealing = `package main
+
+import (
+	"context"
+	"log"
+	"os"
+
+	"example.com/user/a"
+	"github.com/flowgen/flowgen/runtime/codec"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
+	"github.com/flowgen/flowgen/runtime/workflow"
+	_ "github.com/flowgen/flowgen/sqlitestore"
+)
+
+func main() {
+	ctx, stop := context.WithCancel(context.Background())
+	st, err := store.Open(ctx, os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	cfg, err := codec.ConfigFromEnv()
+	if err != nil {
+		log.Fatal(err)
+	}
+	cfg.OffloadAbove = 50
+	c, err := codec.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := workflow.NewClient(st, workflow.ClientConfig{Codec: c})
+	w := worker.New(client, worker.Config{})
+	a.Register(w)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	run, err := a.Inner.Start(ctx, client, "an input that is offloaded")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for e, err := range run.Events(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if e.Type == event.WaitCreated {
+			break
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		log.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		log.Fatal(err)
+	}
+}
+`
+
+// TestOPS11_SealedRunsAreReplayedWithTheCodecOfTheEnvironment proves that the replay needs the keys and the
+// blobs of the runs, and takes them from the environment.
+func TestOPS11_SealedRunsAreReplayedWithTheCodecOfTheEnvironment(t *testing.T) {
+	dir := module(t, map[string]string{"a/internal/b/b.go": files["a/internal/b/b.go"], "a/a.go": files["a/a.go"], "seed/main.go": sealing})
+	key, err := codec.NewKey("k1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs := t.TempDir()
+	cfg := gate.Config{Dir: dir, URL: "sqlite:" + filepath.Join(t.TempDir(), "runs.db"), Patterns: []string{"./a/..."}}
+	set := func(keys, blobs string) {
+		t.Setenv("FLOWGEN_CODEC_KEYS", keys)
+		t.Setenv("FLOWGEN_CODEC_BLOBS", blobs)
+	}
+	set(key.Text(), "file://"+blobs)
+	command(t, dir, "go", "run", "./seed", cfg.URL)
+	if report := replay(t, cfg); report.Replayed != 1 || len(report.Misfits) != 0 {
+		t.Errorf("with the codec: %+v", report)
+	}
+	other, err := codec.NewKey("k2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, env := range map[string][2]string{
+		"sealed, key k1":                 {"", ""},
+		"key k1":                         {other.Text(), "file://" + blobs},
+		"blob not found":                 {key.Text(), "file://" + t.TempDir()},
+		"no blob store is configured":    {key.Text(), ""},
+		"FLOWGEN_CODEC_KEYS is invalid ": {"k1", ""},
+	} {
+		set(env[0], env[1])
+		if _, err := gate.Run(t.Context(), cfg); !errors.Is(err, gate.ErrStore) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }
 

@@ -500,3 +500,23 @@ func (h *host) failf(format string, args ...any) {
 
 // violation is a violated invariant.
 type violation string
+
+// divide removes the frames that were read before. It may cut the log before a frame that begins with
+// an external event.
+func (h *host) divide(l *store.Loaded, r *reading) {
+	if r.inbox {
+		return
+	}
+	l.Frames = l.Frames[r.after:]
+	for i, b := range l.Frames {
+		f, err := event.DecodeFrame(b)
+		if err != nil {
+			panic(err)
+		}
+		if i > 0 && r.parts && f.Events[0].Type.External() && h.chance(2) {
+			h.book.reached.count("a log was read in portions")
+			l.Next, l.Frames, l.Inbox = b, l.Frames[:i], nil
+			return
+		}
+	}
+}
