@@ -15,7 +15,10 @@ import (
 // Attempts contains the numbers of attempts in the log of a run, by the name of the step.
 type Attempts struct {
 	Began, Completed map[string]int
-	Events           uint64 // length of the log
+	// Returned counts the attempts whose code has returned a result or an error. An attempt that has begun
+	// is not executed if the lease of its process has expired meanwhile, or if the process stops.
+	Returned map[string]int
+	Events   uint64 // length of the log
 }
 
 // Read returns the attempts in the present log of a run.
@@ -25,7 +28,7 @@ func Read(t *testing.T, c *workflow.Client, run workflow.RunID) Attempts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := Attempts{Began: map[string]int{}, Completed: map[string]int{}, Events: info.Events}
+	a := Attempts{Began: map[string]int{}, Completed: map[string]int{}, Returned: map[string]int{}, Events: info.Events}
 	names := map[uint64]string{}
 	for e, err := range c.Run(run).Events(t.Context()) {
 		if err != nil {
@@ -38,6 +41,11 @@ func Read(t *testing.T, c *workflow.Client, run workflow.RunID) Attempts {
 			a.Began[names[e.Ref]]++
 		case event.StepCompleted:
 			a.Completed[names[e.Ref]]++
+			a.Returned[names[e.Ref]]++
+		case event.StepRetrying, event.StepFailed:
+			if e.Failure != nil && e.Failure.Code == event.CodeError {
+				a.Returned[names[e.Ref]]++
+			}
 		}
 		if e.Seq == info.Events {
 			break
