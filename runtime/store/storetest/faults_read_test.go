@@ -38,8 +38,28 @@ func (i inspecting) Inspect(ctx context.Context) (*store.Snapshot, error) {
 	return s, nil
 }
 
-// readFaults are mistakes in ReadStream and in the purge of streams.
+// tearing is a store that reads the inbox of a run before its record, with commits in between.
+type tearing struct{ wrapper }
+
+func (t tearing) Load(ctx context.Context, runs []store.Load) ([]store.Loaded, error) {
+	first, err := t.Store.Load(ctx, runs)
+	if err != nil || len(runs) != 1 || runs[0].Limit >= 0 {
+		return first, err
+	}
+	for range 1000 {
+		later, err := t.Store.Load(ctx, runs)
+		if err != nil || later[0].Record.N > first[0].Record.N {
+			first[0].Record = later[0].Record
+			return first, err
+		}
+		runtime.Gosched()
+	}
+	return first, nil
+}
+
+// readFaults are mistakes in Load, in ReadStream and in the purge of streams.
 var readFaults = map[string]fault{
+	"load reads the inbox before the record": {"LoadReadsTheRecordAndTheInboxAtTheSameMoment", func(w wrapper) store.Store { return tearing{w} }},
 	"a stream without chunks is not found": {"AStreamThatNobodyHasWrittenToIsEmpty",
 		paging(nil, func(_ context.Context, _ wrapper, _ store.ReadStream, page *store.StreamPage, err error) error {
 			if page.Last == 0 {

@@ -1,6 +1,8 @@
 package runs
 
 import (
+	"sync"
+
 	"github.com/flowgen/flowgen/runtime/event"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/store/storetest/suite"
@@ -36,6 +38,41 @@ var loadBehaviors = []behavior{
 		h.Equal("not asked", got[0].Inbox, []store.Item(nil))
 		h.Equal("asked", got[1].Inbox, []store.Item{i})
 		h.Equal("frames", got[1].Frames, [][]byte(nil))
+	}},
+	{"LoadReadsTheRecordAndTheInboxAtTheSameMoment", func(h *harness) {
+		const consumed = 100 // frames after the first one, each of which consumes one item
+		l, fence := h.StartOwned(h.Session())
+		items := []store.Item{h.Deliver(l.Run)}
+		stop := make(chan struct{})
+		var read []store.Loaded
+		var failed error
+		var reading sync.WaitGroup
+		reading.Go(func() {
+			for failed == nil {
+				var got []store.Loaded
+				if got, failed = h.Store.Load(h.Ctx, []store.Load{{Run: l.Run, Limit: -1, Inbox: true}}); failed == nil {
+					read, failed = append(read, got[0]), got[0].Err
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+		for n := range consumed {
+			items = append(items, h.Deliver(l.Run))
+			h.Commit(l, suite.Consuming(l.Commit(fence, l.Receive(items[n])...), items[n]))
+		}
+		close(stop)
+		reading.Wait()
+		h.Check("load", failed)
+		for i := range read {
+			n := int(read[i].Record.N) - 1 // items that the frames have consumed
+			if got := read[i].Inbox; len(got) == 0 || got[0].ID != items[n].ID {
+				h.Fatalf("load %d of %d: %d frames have consumed %d items, and the inbox has %d items and does not begin with the next one", i, len(read), n+1, n, len(got))
+			}
+		}
 	}},
 	{"LoadAnswersEachRunByItself", func(h *harness) {
 		a, b := h.Start(), h.Start()
