@@ -2,14 +2,18 @@ package cli_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/flowgen/flowgen/runtime/codec"
+	"github.com/flowgen/flowgen/runtime/shim"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
@@ -103,6 +107,87 @@ func TestOPS11_FlowctlReadsPayloadsInABlobStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wants(1, nil, []string{gone, store.ErrBlobNotFound.Error()}, "restart", l.run)
+}
+
+// TestOPS11_RunsWithBlobsAreRetriedAndForked proves that flowctl retries and forks runs with offloaded
+// payloads: the new runs have the data of the old ones, in blobs of their own. Without the blob store, or
+// without one of the blobs, it makes no run and names the blob.
+func TestOPS11_RunsWithBlobsAreRetriedAndForked(t *testing.T) {
+	l := openLarge(t)
+	const bad = "bad large "
+	in := strings.Repeat(bad, 300)
+	var failed string
+	l.work(func(ctx context.Context, c *workflow.Client) {
+		run, err := orders.Start(ctx, c, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Result(ctx); !errors.As(err, new(*workflow.RunError)) {
+			t.Fatalf("the run has not failed: %v", err)
+		}
+		failed = string(run.ID())
+	})
+	commands := map[string][]string{
+		"label of " + in: {"retry", failed},
+		l.label:          {"fork", l.run, "--step", "order/shop.ship#1"},
+	}
+	l.env(l.keys, l.dir)
+	for want, args := range commands {
+		made := l.flowctl(append(args, "-o", "name")...)
+		if made.code != 0 {
+			t.Fatalf("%s: %+v", args[0], made)
+		}
+		id := strings.TrimSpace(made.stdout)
+		l.look(func(ctx context.Context, c *workflow.Client) {
+			w := worker.New(c, worker.Config{})
+			ship.Bind(w, func(_ context.Context, what string) (string, error) { return "label of " + what, nil })
+			shim.BindWorkflow(w, orders, order)
+			working, stop := context.WithCancel(ctx)
+			done := make(chan error, 1)
+			go func() { done <- w.Run(working) }()
+			got, err := orders.Get(c, workflow.RunID(id)).Result(ctx)
+			if stop(); err != nil || got != want {
+				t.Errorf("%s: the new run has returned %.20q of %d bytes, %v; want %d bytes", args[0], got, len(got), err, len(want))
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		if !slices.ContainsFunc(l.names(), func(name string) bool { return strings.HasPrefix(name, id+"/") }) {
+			t.Errorf("%s: the new run has no blobs", args[0])
+		}
+		l.wants(0, []string{"completed", want}, nil, "show", id)
+	}
+	for _, args := range commands {
+		of := args[1] + "/"
+		count := func() (n int) {
+			l.look(func(ctx context.Context, c *workflow.Client) {
+				for _, err := range c.List(ctx, workflow.Filter{}) {
+					if n++; err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			return n
+		}
+		before := count()
+		l.env(l.keys, "")
+		l.wants(1, nil, []string{"blob " + of, "FLOWGEN_CODEC_BLOBS"}, args...)
+		l.env("", l.dir)
+		l.wants(1, nil, []string{"get key k1 of payloads"}, args...)
+		l.env(l.keys, l.dir)
+		for _, name := range l.names() {
+			if strings.HasPrefix(name, of) {
+				if err := l.blobs.Delete(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		l.wants(1, nil, []string{"blob " + of, store.ErrBlobNotFound.Error()}, args...)
+		if after := count(); after != before {
+			t.Errorf("%s: %d runs became %d", args[0], before, after)
+		}
+	}
 }
 
 // TestOPS11_AnArchiveIsCompleteInAnotherPlace proves that an export without a key contains offloaded

@@ -126,7 +126,7 @@ func (s *shop) work(f func(ctx context.Context, c *workflow.Client)) {
 	s.look(func(ctx context.Context, c *workflow.Client) {
 		w := worker.New(c, worker.Config{NoLocalStart: true})
 		ship.Bind(w, func(_ context.Context, what string) (string, error) {
-			if what == "bad" {
+			if strings.HasPrefix(what, "bad") {
 				return "", errors.New("the carrier is \x1b[31mclosed\u202e")
 			}
 			return "label of " + what, nil
