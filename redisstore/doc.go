@@ -118,7 +118,7 @@
 //	x      root
 //	j, J   retention
 //	i      tags
-//	y      until when the run is watched
+//	y      until when the run is watched; with a fraction if all watchers wait for the end
 //	Y      until when the streams of its chain are followed
 //	B      the outbox record that created it
 //	N      the run that it continues

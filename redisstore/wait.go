@@ -404,7 +404,10 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 	if err := frames.Confirmed(ctx, cover); err != nil {
 		return err
 	}
-	shorter := shortening{}
+	shorter, only := shortening{}, ""
+	if n == store.UntilEnd {
+		only = "e"
+	}
 	return frames.Await(ctx, notify.Awaiting[string, string]{Patience: watchCover, Judge: func(h hint) notify.Verdict {
 		switch {
 		case h.Body == "":
@@ -414,7 +417,7 @@ func (s *Store) Watch(ctx context.Context, run event.RunID, n uint64) error {
 		}
 		return notify.Ignore
 	}, Look: func() (_ string, done bool, err error) {
-		c := &call{script: scriptWatch, p: p, keys: []string{p.meta(short(run))}, args: []any{n}}
+		c := &call{script: scriptWatch, p: p, keys: []string{p.meta(short(run))}, args: []any{n, only}}
 		if err := s.do(ctx, c); err != nil {
 			return "", false, fmt.Errorf("watch run %s: %w", run, err)
 		}

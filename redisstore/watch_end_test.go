@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
@@ -35,6 +37,79 @@ func TestWatch_UntilEndIsToldOfTheEndByEachScript(t *testing.T) {
 			}
 			if err := g.Watch(ctx, l.Run, store.UntilEnd); err != nil {
 				t.Errorf("there is nothing to wait for: got %v", err)
+			}
+		})
+	}
+}
+
+// TestCost_AFrameIsPublishedOnlyToWatchersOfFrames proves that a Watch until the end makes no script
+// publish other frames, and that it keeps no Watch for a frame from its notification.
+func TestCost_AFrameIsPublishedOnlyToWatchersOfFrames(t *testing.T) {
+	for _, of := range []*script{scriptAppend, scriptCommit} {
+		t.Run(of.name, func(t *testing.T) {
+			client := redistest.Shared(t).Client(t)
+			g := openGuardedOn(t, client)
+			ctx, cancel := context.WithTimeout(g.ctx, watchCover/3) // less than the interval after which a Watch rechecks
+			defer cancel()
+			session := g.session()
+			l, fence := g.own(session, "")
+			p := g.partitionOf(l.Run)
+			published := client.Subscribe(ctx, p.frames(short(l.Run)))
+			defer published.Close()
+			_, err := published.Receive(ctx) // the confirmation of the subscription
+			g.check(err)
+			messages := func() (all []string) {
+				for g.check(client.Publish(ctx, p.frames(short(l.Run)), "last").Err()); ; {
+					m, err := published.ReceiveMessage(ctx)
+					g.check(err)
+					if m.Payload == "last" {
+						return all
+					}
+					all = append(all, m.Payload)
+				}
+			}
+			watch := func(n uint64, recorded func(till float64) bool) (done chan error) {
+				done = make(chan error, 1)
+				go func() { done <- g.Watch(ctx, l.Run, n) }()
+				for {
+					till, err := client.HGet(ctx, p.meta(short(l.Run)), "y").Float64()
+					if err == nil && recorded(till) {
+						return done
+					}
+					if ctx.Err() != nil {
+						t.Fatal("no watcher is recorded")
+					}
+				}
+			}
+			commit := func(s *script) {
+				c := g.shaped(s, l, fence)
+				g.check(g.answer(c).Err)
+				l.Accept(c)
+				if s == scriptCommit { // the commit has made the run ready
+					got, err := g.ClaimRun(ctx, 0, session, g.ids.Token(), l.Run)
+					g.check(err)
+					fence = got.Fence
+				}
+			}
+			ofFrames := func(till float64) bool { return till == math.Trunc(till) }
+			ended := watch(store.UntilEnd, func(till float64) bool { return !ofFrames(till) })
+			commit(of)
+			if got := messages(); got != nil {
+				t.Errorf("a frame is published as %q although all watchers wait for the end", got)
+			}
+			frame := watch(2, ofFrames) // two frames are there
+			other := watch(store.UntilEnd, ofFrames)
+			commit(of)
+			g.check(<-frame)
+			if got := messages(); !slices.Equal(got, []string{"3"}) {
+				t.Errorf("a frame is published as %q, want 3", got)
+			}
+			commit(scriptFinish)
+			for _, done := range []chan error{ended, other} {
+				g.check(<-done)
+			}
+			if got := messages(); !slices.Equal(got, []string{"4 end"}) {
+				t.Errorf("the end is published as %q, want 4 end", got)
 			}
 		})
 	}

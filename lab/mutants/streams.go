@@ -63,9 +63,9 @@ var streamMutants = []Mutant{
 		"redis.call('PUBLISH', tag .. 'stream:' .. (m[5] or ARGV[1]), '')", "", "AwaitStreamEndsWhenTheRunIsDeleted"),
 
 	onRedis("engine/redis/end-finish", "finish.lua does not tell the end from another frame", "lua/finish.lua",
-		"n .. ' end')", "n)").by("TestWatch_UntilEndIsToldOfTheEndByEachScript/finish"),
+		"notify_watchers(run, n, true)", "notify_watchers(run, n)").by("TestWatch_UntilEndIsToldOfTheEndByEachScript/finish"),
 	onRedis("engine/redis/end-commit", "commit.lua does not tell the end from another frame", "lua/commit.lua",
-		"and n .. ' end' or n)", "and n or n)").by("TestWatch_UntilEndIsToldOfTheEndByEachScript/commit"),
+		"n, effect == '4' or effect == '5')", "n)").by("TestWatch_UntilEndIsToldOfTheEndByEachScript/commit"),
 	onRedis("engine/redis/end-other", "who waits for the end is woken by each frame", "wait.go",
 		`uint64(parseNumber(frames)), ended)`, `uint64(parseNumber(frames)), ended || true)`).by("TestWatch_UntilEndIsNotWokenByOtherFrames"),
 	onRedis("engine/redis/end-there", "who waits for an end that was there waits for ever", "wait.go",

@@ -1,6 +1,7 @@
 -- ClaimRun grants one given run to a session.
--- It mirrors ClaimRun of package protocol. A run that needs permits and is in no limiter queue gets
--- them only while no other run waits for them.
+-- It mirrors ClaimRun of package protocol.
+-- A run that needs permits and is in no limiter queue gets them only while no other run waits for
+-- them.
 --
 -- KEYS  1 the session  2 metadata  3 timers
 -- ARGV  1 now  2 session  3 token  4 run

@@ -124,7 +124,7 @@ header = string.sub(header, 1, 25) .. position .. (ARGV[15] ~= '' and ARGV[15] o
   .. struct.pack('>BHI4I6', kept_flags, ARGV[16] == 'p' and 0 or recoveries, n, bytes)
 if frame ~= '' and flagged(header, is_watched) then
   -- Part: watch
-  header = with_flag(header, is_watched, notify_watchers(run, (effect == '4' or effect == '5') and n .. ' end' or n))
+  header = with_flag(header, is_watched, notify_watchers(run, n, effect == '4' or effect == '5'))
 end
 if consume > 0 then
   redis.call('LTRIM', KEYS[3], ARGV[11], '-1')

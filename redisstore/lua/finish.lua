@@ -50,7 +50,7 @@ local retention = flags % 16 >= 8 and redis.call('HGET', meta, 'j') or ARGV[6]
 index('ZADD', tag .. 'd', string.format('%d', math.max(math.max(now, m[3]) + ARGV[5], now + retention)), run)
 if flags % 4 >= 2 then
   -- Part: watch
-  notify_watchers(run, n .. ' end')
+  notify_watchers(run, n, true)
   redis.call('HDEL', meta, 'y')
 end
 compact(run, bytes)
