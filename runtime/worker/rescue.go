@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/flowgen/flowgen/runtime/event"
@@ -21,6 +22,7 @@ type rescuer struct {
 	*env
 	outage    *outage.Log
 	partition int
+	full      func() bool
 	reserve   func(*store.Record) (done func())
 	claim     func(ctx context.Context, run event.RunID) error
 }
@@ -28,7 +30,8 @@ type rescuer struct {
 const (
 	// rescuePause is the interval at which a rescuer checks whether the worker has free capacity.
 	rescuePause = 100 * time.Millisecond
-	// waitingPause is the interval at which a rescuer tries again to claim runs that wait for permits.
+	// waitingPause is the interval at which a rescuer tries again to claim runs that wait for permits
+	// or for local capacity.
 	// waitingMost bounds the runs of one interval that are tried in vain.
 	waitingPause, waitingMost = time.Second, 100
 )
@@ -44,7 +47,7 @@ func (r *rescuer) rescue(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	var waiting []*store.Record // runs whose permits were not free
+	var waiting []*store.Record // runs whose permits or local capacity were not free
 	q := store.Query{Statuses: []event.Status{event.StatusBlocked}, Oldest: true}
 	for {
 		page, err := lister.List(ctx, q)
@@ -53,7 +56,7 @@ func (r *rescuer) rescue(ctx context.Context) error {
 		}
 		for i := range page.Runs {
 			run := &page.Runs[i]
-			if run.QueueState != store.StateBlocked || r.partitionOf(run.Run) != r.partition || !r.served.claims(run.Route) {
+			if run.QueueState != store.StateBlocked || r.partitionOf(run.Run) != r.partition || !r.served.claims(run.Route) || !r.fits(run) {
 				continue
 			}
 			claimed, err := r.claimOne(ctx, run)
@@ -70,14 +73,25 @@ func (r *rescuer) rescue(ctx context.Context) error {
 	}
 }
 
-// claimOne claims a run when the worker has free capacity. It reports false if the run must wait for its
-// permits.
+// fits reports whether the run uses no more of a local limit than this worker has in total.
+func (r *rescuer) fits(run *store.Record) bool {
+	return !slices.ContainsFunc(run.Uses, func(u store.Use) bool {
+		most, bounded := r.cfg.Capacity[u.Name]
+		return u.Local && bounded && u.Weight > most
+	})
+}
+
+// claimOne claims a run when the worker has a free slot. It reports false if the run must wait for its
+// permits, or for capacity that other runs of the worker use.
 func (r *rescuer) claimOne(ctx context.Context, run *store.Record) (bool, error) {
-	done := r.reserve(run)
-	for ; done == nil; done = r.reserve(run) {
+	for r.full() {
 		if r.stopping.Load() || !wait.For(ctx, r.clock, rescuePause) {
 			return true, nil
 		}
+	}
+	done := r.reserve(run)
+	if done == nil {
+		return false, nil
 	}
 	defer done()
 	err := r.claim(ctx, run.Run)
@@ -87,7 +101,7 @@ func (r *rescuer) claimOne(ctx context.Context, run *store.Record) (bool, error)
 	return true, err
 }
 
-// retry claims runs that must wait for their permits, until none is left. A blocked run has no position
+// retry claims runs that must wait, until none is left. A blocked run has no position
 // in a limiter queue.
 func (r *rescuer) retry(ctx context.Context, waiting []*store.Record) error {
 	for len(waiting) > 0 && !r.stopping.Load() && wait.For(ctx, r.clock, waitingPause) {

@@ -243,7 +243,7 @@ func (w *Worker) partition(served func(p int) bool) {
 			Silent: w.claimer.silent, Paused: w.loop.client.SetAside, Rerun: w.loop.client.Rerun,
 		})
 		look := &unserved{env: w.env, outage: w.outage, partition: p, claim: w.claimer.claimByName, told: told}
-		rescue := &rescuer{env: w.env, outage: w.outage, partition: p, reserve: w.runs.reserveFor, claim: w.claimer.claimByName}
+		rescue := &rescuer{env: w.env, outage: w.outage, partition: p, full: w.runs.full, reserve: w.runs.reserveFor, claim: w.claimer.claimByName}
 		var l *lease.Lease
 		l = lease.New(lease.Params{
 			Store: w.store, Clock: w.clock, Log: w.log, Partition: p, Worker: w.cfg.Name, Expiry: w.cfg.ClaimExpiry, Heartbeat: w.cfg.Heartbeat,

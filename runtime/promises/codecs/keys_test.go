@@ -203,6 +203,48 @@ func TestOPS5_BlockedRunsThatUseALimitContinueOneAfterAnotherWhenTheirKeyIsBack(
 	w.Healthy()
 }
 
+// TestOPS5_ABlockedRunThatIsTooHeavyForItsWorkerDoesNotKeepBackOthers proves that a worker which receives
+// a key claims its blocked runs although an earlier one needs more of a local limit than it has.
+func TestOPS5_ABlockedRunThatIsTooHeavyForItsWorkerDoesNotKeepBackOthers(t *testing.T) {
+	w := flowtest.NewMemory(t)
+	room := limit.NewLocal("room")
+	apart := flowtest.AStep[int, int]("rotate.weighing", shim.Policy{
+		Queue: "weighing", Retry: flowtest.Quick, Uses: shim.Uses(func(a flowtest.StepArgs[int]) []limit.Use { return []limit.Use{room.Use(a.In)} }),
+	})
+	caller := flowtest.Flow[int, int]("rotating.weighing")
+	old, _ := flowtest.WithKeys(t, "k1", "k2")
+	by := w.With(old)
+	by.Work(worker.Config{}, flowtest.As(caller, apart.Call))
+	step := apart.As(func(_ context.Context, n int) (int, error) { return n, nil })
+	blocked := func(n int) {
+		w.Eventually("the steps are blocked", func() bool {
+			return len(by.List(workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}, Internal: true})) == n
+		})
+	}
+	begin := func(has int) (*flowtest.Running, *flowtest.Ring) {
+		next, keys := flowtest.WithKeys(t, "k2")
+		cfg := worker.Config{Queues: []string{"weighing"}, Capacity: map[string]int{"room": has}, Heartbeat: 20 * time.Millisecond, ClaimExpiry: 10 * time.Second}
+		return w.With(next).Work(cfg, step), keys
+	}
+	heavy := flowtest.Start(by, caller, 5)
+	large, _ := begin(5)
+	blocked(1)
+	large.Stop()
+	light := flowtest.Start(by, caller, 1)
+	_, keys := begin(1)
+	blocked(2)
+	keys.Set("k2", "k1")
+	if got := flowtest.Result(by, light); got != 1 {
+		t.Errorf("got %d, want 1", got)
+	}
+	_, keysOfLarge := begin(5)
+	keysOfLarge.Set("k2", "k1")
+	if got := flowtest.Result(by, heavy); got != 5 {
+		t.Errorf("got %d, want 5", got)
+	}
+	w.Healthy()
+}
+
 // TestOPS5_ARunContinuesWhenTheFileOfKeysOfItsWorkerIsEdited is like the test before it, with the
 // provider that programs use.
 func TestOPS5_ARunContinuesWhenTheFileOfKeysOfItsWorkerIsEdited(t *testing.T) {
