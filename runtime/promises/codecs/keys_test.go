@@ -208,37 +208,40 @@ func TestOPS5_BlockedRunsThatUseALimitContinueOneAfterAnotherWhenTheirKeyIsBack(
 func TestOPS5_ABlockedRunThatIsTooHeavyForItsWorkerDoesNotKeepBackOthers(t *testing.T) {
 	w := flowtest.NewMemory(t)
 	room := limit.NewLocal("room")
-	apart := flowtest.AStep[int, int]("rotate.weighing", shim.Policy{
-		Queue: "weighing", Retry: flowtest.Quick, Uses: shim.Uses(func(a flowtest.StepArgs[int]) []limit.Use { return []limit.Use{room.Use(a.In)} }),
-	})
-	caller := flowtest.Flow[int, int]("rotating.weighing")
+	weighing := func(queue string) flowtest.StepOf[int, int] {
+		return flowtest.AStep[int, int]("rotate."+queue, shim.Policy{
+			Queue: queue, Retry: flowtest.Quick, Uses: shim.Uses(func(a flowtest.StepArgs[int]) []limit.Use { return []limit.Use{room.Use(a.In)} }),
+		})
+	}
+	freight, parcel := weighing("freight"), weighing("parcel")
+	freights, parcels := flowtest.Flow[int, int]("rotating.freight"), flowtest.Flow[int, int]("rotating.parcel")
 	old, _ := flowtest.WithKeys(t, "k1", "k2")
 	by := w.With(old)
-	by.Work(worker.Config{}, flowtest.As(caller, apart.Call))
-	step := apart.As(func(_ context.Context, n int) (int, error) { return n, nil })
+	by.Work(worker.Config{}, flowtest.As(freights, freight.Call), flowtest.As(parcels, parcel.Call))
+	do := func(_ context.Context, n int) (int, error) { return n, nil }
+	begin := func(has int, queues ...string) *flowtest.Ring {
+		next, keys := flowtest.WithKeys(t, "k2")
+		cfg := worker.Config{Queues: queues, Capacity: map[string]int{"room": has}, Heartbeat: 20 * time.Millisecond, ClaimExpiry: 10 * time.Second}
+		w.With(next).Work(cfg, freight.As(do), parcel.As(do))
+		return keys
+	}
 	blocked := func(n int) {
+		t.Helper()
 		w.Eventually("the steps are blocked", func() bool {
 			return len(by.List(workflow.Filter{Statuses: []workflow.Status{workflow.StatusBlocked}, Internal: true})) == n
 		})
 	}
-	begin := func(has int) (*flowtest.Running, *flowtest.Ring) {
-		next, keys := flowtest.WithKeys(t, "k2")
-		cfg := worker.Config{Queues: []string{"weighing"}, Capacity: map[string]int{"room": has}, Heartbeat: 20 * time.Millisecond, ClaimExpiry: 10 * time.Second}
-		return w.With(next).Work(cfg, step), keys
-	}
-	heavy := flowtest.Start(by, caller, 5)
-	large, _ := begin(5)
+	large := begin(5, "freight")
+	heavy := flowtest.Start(by, freights, 5)
 	blocked(1)
-	large.Stop()
-	light := flowtest.Start(by, caller, 1)
-	_, keys := begin(1)
+	small := begin(1, "freight", "parcel")
+	light := flowtest.Start(by, parcels, 1)
 	blocked(2)
-	keys.Set("k2", "k1")
+	small.Set("k2", "k1")
 	if got := flowtest.Result(by, light); got != 1 {
 		t.Errorf("got %d, want 1", got)
 	}
-	_, keysOfLarge := begin(5)
-	keysOfLarge.Set("k2", "k1")
+	large.Set("k2", "k1")
 	if got := flowtest.Result(by, heavy); got != 5 {
 		t.Errorf("got %d, want 5", got)
 	}
