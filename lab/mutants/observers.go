@@ -21,7 +21,7 @@ var observerMutants = []Mutant{
 	watched("unreported", "a confirmed commit is not reported", "react.go",
 		"if c.Req.Frame != nil && s.Observed {", "if false {", eachEventOnce, onlyConfirmed),
 	watched("replay", "a replay reports the events of the log", "replay.go",
-		"s.observe(events, s.moment.Now.Sub(began))", "s.observe(events, s.moment.Now.Sub(began))\n\tif s.Observed {\n\t\ts.reportCommit(&Commit{}, events, 0)\n\t}", eachEventOnce),
+		"s.observe(earlier.extend(events), earlier.took+s.moment.Now.Sub(began))", "s.observe(earlier.extend(events), earlier.took+s.moment.Now.Sub(began))\n\tif s.Observed {\n\t\ts.reportCommit(&Commit{}, events, 0, 0)\n\t}", eachEventOnce),
 	watched("reused", "the memory of the events is reused before they are reported", "commit.go",
 		"if s.Observed {", "if false {", eachEventOnce),
 	watched("first", "a commit is reported before its steps begin", "react.go",
