@@ -88,7 +88,7 @@ all-else:
 	for job in $$race $$generated; do wait $$job || status=1; done; exit $$status
 
 .PHONY: test-all
-test-all: test measuring race-all release-check ## make test, and what takes too long for it
+test-all: test measuring versus-test race-all release-check ## make test, and what takes too long for it
 
 .PHONY: release-check
 release-check: ## install the modules of this tree from a module proxy as a user does (three minutes if nothing is compiled)
@@ -136,6 +136,19 @@ measuring: ## run the tests of the programs that measure and harm fleets
 	@echo "== measuring: go test $(MEASURING)"
 	@$(call gotest,-vet=off -p $(AT_ONCE) -timeout $(RACE_TIMEOUT),$(MEASURING))
 
+# lab/versus is no module of the workspace.
+IN_VERSUS := cd lab/versus && export GOWORK=off &&
+VERSUS    ?= -docs ../../docs/internals
+
+.PHONY: versus-test
+versus-test: ## run the tests of lab/versus, with all other systems whose servers are installed
+	@echo "== versus-test: go test, in lab/versus"
+	@$(IN_VERSUS) $(GO) tool flowgen -check ./... && $(GO) vet ./... && $(call gotest,-vet=off -timeout $(RACE_TIMEOUT),./...)
+
+.PHONY: versus
+versus: ## measure flowgen and other systems, and write docs/internals/comparison.md, or with other flags: VERSUS (6 minutes)
+	@$(IN_VERSUS) $(GO) run . $(VERSUS)
+
 .PHONY: plain
 plain: ## run the tests of all packages that are not watched for races, and of the stores
 	@echo "== plain: go test, of all packages that race and measuring leave out"
@@ -170,6 +183,7 @@ compiler:
 .PHONY: generate
 generate: ## write the generated files
 	$(GO) run ./cmd/flowgen $(PACKAGES) $(CORPORA)
+	$(IN_VERSUS) $(GO) tool flowgen ./...
 
 .PHONY: lint
 lint: ## run golangci-lint (the first time builds it: one to five minutes) and check the English of changed files
