@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 
 	_ "modernc.org/sqlite" // registers the SQL driver of the bank
 
+	"github.com/flowgen/flowgen/lab/internal/harm"
 	"github.com/flowgen/flowgen/lab/tour/flows"
 	_ "github.com/flowgen/flowgen/memstore"
 	_ "github.com/flowgen/flowgen/redisstore"
@@ -72,7 +72,10 @@ func workerProcess(ctx context.Context) (err error) {
 	if d.Verbose {
 		logs = os.Stderr
 	}
-	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(logs, nil))})
+	client, err := harm.NewClient(st, logs)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, client.Close(), bank.DB.Close()) }()
 	return newWorker(client, bank, d.Name, d.Queue).Run(ctx)
 }

@@ -17,7 +17,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -25,7 +24,6 @@ import (
 
 	"github.com/flowgen/flowgen/lab/internal/harm"
 	"github.com/flowgen/flowgen/runtime/store"
-	"github.com/flowgen/flowgen/runtime/workflow"
 )
 
 func main() {
@@ -120,7 +118,10 @@ func run(ctx context.Context, o options, out, logs io.Writer) (err error) {
 	if !o.verbose {
 		logs = io.Discard
 	}
-	client := workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(logs, nil))})
+	client, err := harm.NewClient(st, logs)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	crew := &crew{url: o.store, bank: bank, bankPath: filepath.Join(dir, "bank.db"), client: client, logs: logs}
 	if err := crew.begin(ctx, o.chaos); err != nil {

@@ -12,6 +12,9 @@ import (
 
 	"github.com/flowgen/flowgen/internal/testutil/depth"
 	"github.com/flowgen/flowgen/internal/testutil/redistest"
+	"github.com/flowgen/flowgen/runtime/codec"
+	"github.com/flowgen/flowgen/runtime/event"
+	"github.com/flowgen/flowgen/runtime/store"
 )
 
 // TestMain runs a worker if the environment contains the configuration of one.
@@ -95,6 +98,83 @@ func TestTour_HoldsWhileWorkersAreKilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOPS5_TheTourLeavesNoUserDataUnsealed proves that all features work with a codec while workers are
+// killed, and that each field with user data in the logs, inboxes and streams of their runs is sealed.
+func TestOPS5_TheTourLeavesNoUserDataUnsealed(t *testing.T) {
+	key, err := codec.NewKey("k1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, url := range map[string]func(t *testing.T) string{
+		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "tour.db") },
+		"redis":  func(t *testing.T) string { return redistest.Start(t).URL() },
+	} {
+		for _, with := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, with a codec %v", name, with), func(t *testing.T) {
+				if name != "sqlite" || !with {
+					depth.NeedFull(t)
+				}
+				if with {
+					t.Setenv("FLOWGEN_CODEC_KEYS", key.Text())
+				}
+				at := url(t)
+				take(t, "-store", at, "-chaos", "-kills", "4")
+				sealed, plain := userData(t, at)
+				if with && (sealed < 500 || len(plain) > 0) || !with && (sealed > 0 || len(plain) < 20) {
+					t.Errorf("%d fields are sealed, and these are not: %v", sealed, plain)
+				}
+			})
+		}
+	}
+}
+
+// userData counts the sealed fields with user data in a store. plain contains the number of fields that
+// are not sealed, by their type and name.
+func userData(t *testing.T, url string) (sealed int, plain map[string]int) {
+	t.Helper()
+	st, err := store.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	inspector, _ := store.As[store.Inspector](st)
+	snap, err := inspector.Inspect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain = map[string]int{}
+	count := func(b []byte, p event.Part, content []byte) ([]byte, error) {
+		if event.IsSealed(content) {
+			sealed++
+		} else {
+			plain[p.Type.String()+"/"+p.Name]++
+		}
+		return append(b, content...), nil
+	}
+	for _, r := range snap.Runs {
+		for _, frame := range r.Frames {
+			if _, err := event.ConvertFrame(frame, count); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, item := range r.Inbox {
+			if _, err := event.ConvertItem(item.Body, count); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, streams := range snap.Streams {
+		for _, s := range streams {
+			for _, c := range s.Chunks {
+				if len(c.Body) > 0 {
+					_, _ = count(nil, event.Part{Type: event.StreamWritten, Name: "chunk"}, c.Body)
+				}
+			}
+		}
+	}
+	return sealed, plain
 }
 
 func TestTour_SaysWhichRowsDoNotHold(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/flowgen/flowgen/lab/internal/harm/record"
+	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/store"
 	"github.com/flowgen/flowgen/runtime/worker"
 	"github.com/flowgen/flowgen/runtime/workflow"
@@ -70,7 +71,29 @@ func (r *Role) run(args []string, stderr io.Writer) (err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	cfg, register := work(steps)
 	cfg.Name = *name
-	w := worker.New(workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(stderr, nil))}), cfg)
+	client, err := NewClient(st, stderr)
+	if err != nil {
+		return err
+	}
+	w := worker.New(client, cfg)
 	register(w)
 	return w.Run(ctx)
+}
+
+// Codec returns the codec that the environment configures. It returns nil if the environment has no keys.
+func Codec() (store.Codec, error) {
+	cfg, err := codec.ConfigFromEnv()
+	if err != nil || cfg.Keys == nil {
+		return nil, err
+	}
+	return codec.New(cfg)
+}
+
+// NewClient returns a client that logs to logs and has the codec that [Codec] returns.
+func NewClient(st store.Store, logs io.Writer) (*workflow.Client, error) {
+	c, err := Codec()
+	if err != nil {
+		return nil, err
+	}
+	return workflow.NewClient(st, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(logs, nil)), Codec: c}), nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -160,7 +159,9 @@ func (s *Site) Connect(ctx context.Context) error {
 		return errors.Join(err, f.Close())
 	}
 	redis.SetLogger(redisLog{f}) // The client logs a line for each server that is down.
-	s.Client = workflow.NewClient(s.Store, workflow.ClientConfig{Logger: slog.New(slog.NewTextHandler(f, nil))})
+	if s.Client, err = NewClient(s.Store, f); err != nil {
+		return errors.Join(err, s.Store.Close(), f.Close())
+	}
 	s.disconnect = func() {
 		_ = s.Client.Close()
 		_ = s.Store.Close()

@@ -19,6 +19,7 @@ import (
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/check"
 	"github.com/flowgen/flowgen/lab/bench/internal/chaos/flows"
 	"github.com/flowgen/flowgen/lab/internal/harm"
+	"github.com/flowgen/flowgen/runtime/codec"
 )
 
 // TestMain runs the tests or another role of the program. For each process that a test starts, a
@@ -85,6 +86,29 @@ func TestChaos_FleetKeepsItsPromises(t *testing.T) {
 				if t.Logf("not everybody was harmed: %+v", s); seed == 11 {
 					t.Fatal("nobody who was at work is ever harmed")
 				}
+			}
+		})
+	}
+}
+
+// TestOPS5_AFleetWithACodecKeepsItsPromises proves that nothing is lost and that all user data in the logs are
+// sealed while workers are killed and a replica becomes the master.
+func TestOPS5_AFleetWithACodecKeepsItsPromises(t *testing.T) {
+	redistest.Binary(t)
+	key, err := codec.NewKey("k1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FLOWGEN_CODEC_KEYS", key.Text())
+	for name, args := range map[string][]string{
+		"redis":  {"-store", "redis-sentinel", "-failovers", "1"},
+		"sqlite": {"-store", "sqlite:" + filepath.Join(t.TempDir(), "chaos.db")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := play(t, harm.ExitSound, append(args, "-limits", "-runs", "100", "-seconds", "3", "-workers", "3",
+				"-lease", "600ms", "-heartbeat", "100ms", "-every", "300ms", "-seed", "9")...)
+			if !s.Sound || s.Runs != 100 || s.Completed != s.Runs || s.Kills+s.Stalls == 0 || (name == "redis") != (s.Failovers == 1) {
+				t.Errorf("%+v", s)
 			}
 		})
 	}

@@ -149,6 +149,9 @@ func (x *experiment) judge(ctx context.Context) error {
 	if x.evidence.Executions, err = record.Read(x.Dir); err != nil {
 		return err
 	}
+	if x.evidence.Codec, err = harm.Codec(); err != nil {
+		return err
+	}
 	x.verdict = check.Check(*x.evidence)
 	x.verdict.Violations = append(x.verdict.Violations, x.Violations...)
 	return nil

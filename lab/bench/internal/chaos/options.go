@@ -96,6 +96,9 @@ usage: bench chaos [flags]
   -keep              keep the directory and a list of findings even on success
   -json              print one JSON object instead of the line below
 
+If FLOWGEN_CODEC_KEYS or FLOWGEN_CODEC_KEYS_FILE is set, all clients have a codec with
+these keys, and user data in the store that are not sealed are a violation.
+
 It prints a progress line to standard error each second. The last line is
 
   runs N completed N lost 0 repeated-after-commit 0 broken-logs 0

@@ -37,7 +37,10 @@ func Check(e Evidence) *Verdict {
 	}
 	c.checkStore()
 	for run, r := range e.Snapshot.Runs {
-		c.histories[run] = read(r)
+		h := read(r, e.Codec)
+		if c.histories[run] = h; len(h.plain) > 0 || h.unreadable && e.Codec != nil {
+			c.findf(Broken, run, "its user data are not all sealed (%v), or cannot be opened (%v)", h.plain, h.unreadable)
+		}
 	}
 	c.assign()
 	for _, run := range slices.Sorted(maps.Keys(c.histories)) {

@@ -17,6 +17,8 @@ type Evidence struct {
 	Jobs []Job
 	// Snapshot is the state of the store.
 	Snapshot *store.Snapshot
+	// Codec seals the user data of all runs. It is nil if they are not sealed.
+	Codec store.Codec
 	// Executions contains the records that steps wrote.
 	Executions []record.Execution
 	// Ended contains the first time at which the driver observed the end of each run.

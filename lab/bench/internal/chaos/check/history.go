@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -21,6 +22,7 @@ type history struct {
 	end     *event.Event            // nil if the run has not ended
 	// unreadable reports whether a part of the log could not be read.
 	unreadable bool
+	plain      []event.Part // fields with user data that are not sealed, if there is a codec
 	// interrupted reports whether a step ended because its worker was killed.
 	interrupted bool
 }
@@ -40,12 +42,13 @@ type attempt struct {
 	epoch uint64 // epoch of the fence at the beginning
 }
 
-// read summarizes a log as far as it is readable. fsck reports the remaining problems.
-func read(r *store.RunState) *history {
+// read summarizes a log as far as it is readable. fsck reports the remaining problems. The codec may
+// be nil.
+func read(r *store.RunState, codec store.Codec) *history {
 	h := &history{run: r.Run, steps: map[string]*stepHistory{}}
 	keys := map[uint64]*stepHistory{}
 	for i, b := range r.Frames {
-		f, err := event.DecodeFrame(b)
+		f, err := h.decode(b, codec)
 		if err != nil {
 			h.unreadable = true
 			break
@@ -56,6 +59,24 @@ func read(r *store.RunState) *history {
 		}
 	}
 	return h
+}
+
+// decode opens and decodes a frame.
+func (h *history) decode(frame []byte, codec store.Codec) (*event.Frame, error) {
+	if codec != nil {
+		opened, err := event.ConvertFrame(frame, func(b []byte, p event.Part, content []byte) ([]byte, error) {
+			if !event.IsSealed(content) {
+				h.plain = append(h.plain, p)
+			}
+			data, err := codec.Open(context.Background(), store.Place{Owner: string(h.run), Field: p.String()}, content)
+			return append(b, data...), err
+		})
+		if err != nil {
+			return nil, err
+		}
+		frame = opened
+	}
+	return event.DecodeFrame(frame)
 }
 
 func (h *history) apply(e *event.Event, frame int, epoch uint64, steps map[uint64]*stepHistory) {
