@@ -3,10 +3,12 @@ package workflowtest_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flowgen/flowgen/memstore"
 	"github.com/flowgen/flowgen/runtime/codec"
 	"github.com/flowgen/flowgen/runtime/store"
+	"github.com/flowgen/flowgen/runtime/store/storetest"
 	"github.com/flowgen/flowgen/runtime/workflow"
 	"github.com/flowgen/flowgen/runtime/workflowtest"
 )
@@ -22,7 +24,8 @@ func TestOPS11_SealedRunsAreComparedOnlyIfTheyCanBeOpened(t *testing.T) {
 		t.Fatal(err1, err2, err3)
 	}
 	defer blobs.Close()
-	s := memstore.New()
+	clock := storetest.NewClock()
+	s := memstore.NewWith(memstore.Config{Clock: clock})
 	sealed := func(cfg codec.Config) store.Store {
 		cfg.OffloadAbove, cfg.CompressAbove = 64, -1
 		with, err := codec.New(cfg)
@@ -38,6 +41,7 @@ func TestOPS11_SealedRunsAreComparedOnlyIfTheyCanBeOpened(t *testing.T) {
 			if _, err := keptWaits.Start(t.Context(), client, in, workflow.WithID(in[:5])); err != nil {
 				t.Fatal(err)
 			}
+			clock.Advance(time.Second) // the order of the runs is that of their times
 		}
 		return client.Store()
 	}
