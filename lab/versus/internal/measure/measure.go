@@ -21,7 +21,8 @@ const patience = time.Minute
 // Measure measures a workload with a system, on an empty store. pid is the process of the server, or
 // 0 if there is none.
 func Measure(ctx context.Context, s *peer.System, w *Workload, e peer.Env, o Options, pid int) (r *Result, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Duration+patience)
+	limit := o.Duration + patience
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the measurement has not ended within %s", limit))
 	defer cancel()
 	e.Probe, e.Concurrency = &task.Probe{}, o.Concurrency
 	engine, err := s.Open(ctx, e)

@@ -86,9 +86,10 @@ func (r *riverEngine) open(ctx context.Context, e Env, cooldown time.Duration) e
 	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &jobWorker{probe: e.Probe})
-	queues := map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: e.Concurrency, FetchCooldown: cooldown}}
-	r.client, err1 = river.NewClient(inserts, &river.Config{Logger: errorsOnly()})
-	r.worker, err2 = river.NewClient(works, &river.Config{Queues: queues, Workers: workers, Logger: errorsOnly()})
+	queues := map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: e.Concurrency}}
+	// A client that inserts notifies workers at most once per cooldown, so both have the same one.
+	r.client, err1 = river.NewClient(inserts, &river.Config{FetchCooldown: cooldown, Logger: errorsOnly()})
+	r.worker, err2 = river.NewClient(works, &river.Config{FetchCooldown: cooldown, Queues: queues, Workers: workers, Logger: errorsOnly()})
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
