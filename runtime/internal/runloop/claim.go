@@ -54,7 +54,7 @@ func (s *State) addFrame(bytes int, events []event.Event) {
 	}
 }
 
-// portions is what was read of a log while it is read in several portions.
+// portions summarizes the portions of a log that were replayed before the next one is read.
 type portions struct {
 	n, seq uint64
 	last   event.CommitID

@@ -82,8 +82,8 @@ func (s *State) reread() {
 	}
 }
 
-// consumesUnseen reports whether the commit in flight consumes items without a frame, such as asks that
-// the code refuses. No read shows whether such a commit was carried out, so reads and these commits
+// consumesUnseen reports whether the commit in flight consumes items but has no frame. This is so if
+// the code refuses all asks that the commit consumes. No read shows whether such a commit was carried out, so reads and these commits
 // wait for one another.
 func (s *State) consumesUnseen() bool {
 	return s.inflight != nil && s.inflight.took > 0 && s.inflight.Req.Frame == nil

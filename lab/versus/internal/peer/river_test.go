@@ -12,7 +12,8 @@ import (
 	"github.com/flowgen/flowgen/lab/versus/internal/task"
 )
 
-// Without a notification a job waits for the next poll, which is a second away.
+// TestRiverWithAShortCooldown_IsNotifiedOfJobsThatFollowEachOther proves that the adapter permits River
+// to notify its worker of each job. Without a notification a job waits for the next poll, up to a second.
 func TestRiverWithAShortCooldown_IsNotifiedOfJobsThatFollowEachOther(t *testing.T) {
 	dir, err := os.MkdirTemp("", "versus-test-") //nolint:usetesting // the directory of the test is not accessible to another user
 	if err != nil {

@@ -17,7 +17,7 @@ type Input struct {
 	Data     string `json:"data"`
 }
 
-// NewInput returns the input of a run. Its data differs from that of the other runs.
+// NewInput returns the input of a run. No two runs have equal data.
 func NewInput(run, steps int, parallel bool) Input {
 	return Input{Run: run, Steps: steps, Parallel: parallel, Data: payload(run)}
 }
@@ -102,7 +102,7 @@ func (p *Probe) Do(s Step) string {
 // Executed returns the number of executions of steps, including repeated ones.
 func (p *Probe) Executed() int { return int(p.executed.Load()) }
 
-// Wrong returns the number of executions with data that differs from that of the run.
+// Wrong returns the number of executions whose data was not the data of their run.
 func (p *Probe) Wrong() int { return int(p.wrong.Load()) }
 
 func (w *Watch) see(n int) {

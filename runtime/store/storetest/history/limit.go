@@ -162,9 +162,9 @@ func (h *history) nextDue() time.Time {
 
 // mayClaim reports whether a run that needs permits may be claimed by its ID. A ready run must be the
 // first of its queue, and no earlier queue may keep it back. A parked or blocked run must find free
-// permits for which no run waits. If the first runs of several queues
-// have fairness keys and equal positions, the store chooses their order. given reports that the
-// store has granted this run, which then counts as the first of them. [L2, L5]
+// permits for which no run waits. If the first runs of several queues have fairness keys and equal
+// positions, the store chooses their order. given reports that the store has granted this run, which
+// then counts as the first of them. [L2, L5]
 func (h *history) mayClaim(r *modelRun, given bool) bool {
 	if r == nil || len(r.Uses) == 0 || r.Permits || r.LeftQueue || r.QueueState != store.StateReady && r.QueueState != store.StateParked && r.QueueState != store.StateBlocked {
 		return true
